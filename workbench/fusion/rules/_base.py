@@ -1,0 +1,43 @@
+"""The one interface of all rules, built-in and user's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ...graph import Graph
+
+Kind = Literal["vertical", "horizontal"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A set of nodes that a rule would make one kernel.
+
+    ``nodes`` are node ids in graph order. ``rewrite`` names a rewrite of ``workbench.kernels.rewrites`` that is
+    applied to the group before it is lowered (for example ``fold_batchnorm``), or is None.
+    """
+
+    rule: str
+    kind: Kind
+    nodes: tuple[str, ...]
+    reason: str
+    rewrite: str | None = None
+
+
+class Rule(ABC):
+    """Looks at a graph and proposes candidates. Must not change or keep the graph.
+
+    A candidate that is illegal is dropped by the planner whatever a rule says (see ``legality``), so a rule checks
+    what makes the pattern *meant*, not what makes it legal.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[Kind]
+    summary: ClassVar[str]  # one line for `workbench rules` and the report
+
+    @abstractmethod
+    def propose(self, graph: Graph) -> Iterable[Candidate]:
+        """Candidates in a deterministic order."""

@@ -1,0 +1,44 @@
+"""The ask/tell interface of every search strategy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ...store.record import Record
+from ..task import Candidate, Task
+
+
+class Strategy(ABC):
+    """Searches the schedules of one task."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def serves(cls, task: Task) -> bool:
+        """Whether this strategy has a space for the task."""
+
+    @abstractmethod
+    def __init__(self, task: Task, seed: int, history: Sequence[Record]) -> None:
+        """``history``: records of this workload from the store; they are learnt from, not measured again.
+
+        Raises KernelError when the space cannot be made.
+        """
+
+    @abstractmethod
+    def ask(self, n: int) -> list[Candidate]:
+        """Up to ``n`` candidates, none measured before; empty when the space is exhausted."""
+
+    @abstractmethod
+    def tell(self, candidates: Sequence[Candidate], records: Sequence[Record]) -> None:
+        """Results of candidates that this strategy gave out."""
+
+    @property
+    def rank_correlation(self) -> float | None:
+        """Spearman correlation of the cost model with the last told measurements; None without a model."""
+        return None
+
+    def close(self) -> None:
+        """Frees what the search holds."""

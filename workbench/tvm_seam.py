@@ -1,0 +1,59 @@
+"""The only place that knows TVM 0.27's oddities; everything else imports TVM through here.
+
+``from workbench.tvm_seam import tvm, relax`` checks the installed versions first, since a wrong
+``apache-tvm-ffi`` crashes the process instead of raising.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from importlib import metadata
+
+from .errors import SetupError
+
+# apache-tvm-ffi 0.1.15 changed what ``save_json`` returns a pointer to: TVM 0.27 then segfaults in every database.
+WORKING_VERSIONS = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post1", "xgboost": "3.2"}
+
+
+def check_versions() -> None:
+    """Raises SetupError when a package is missing or of a version that TVM cannot work with."""
+    for package, wanted in WORKING_VERSIONS.items():
+        try:
+            found = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            raise SetupError(f"package {package} is not installed; run `pip install '{package}=={wanted}'`") from None
+        exact = wanted.count(".") >= 2
+        if (found != wanted) if exact else (found.split(".")[:2] != wanted.split(".")):
+            raise SetupError(
+                f"{package} {found} does not work with this workbench, which needs {wanted}: "
+                f"run `pip install '{package}=={wanted}{'' if exact else '.*'}'`"
+            )
+
+
+def stub_tensor_intrinsics() -> None:
+    """Keeps MetaSchedule from parsing 500 tensor intrinsics (28 s a process); the LLVM target needs none of them."""
+    name = "tvm.s_tir.tensor_intrin"
+    if name not in sys.modules:
+        sys.modules[name] = types.ModuleType(name)
+
+
+check_versions()
+stub_tensor_intrinsics()
+
+import tvm  # noqa: E402
+import tvm_ffi  # noqa: E402
+from tvm import relax  # noqa: E402
+from tvm.ir.expr import GenericConst  # noqa: E402  relax.Constant of older versions
+
+__all__ = ["GenericConst", "check_versions", "relax", "structural_json", "tvm", "tvm_ffi", "tvm_version"]
+
+
+def tvm_version() -> str:
+    """The installed TVM's version, for keys and reports."""
+    return metadata.version("apache-tvm")
+
+
+def structural_json(node: object) -> str:
+    """TVM's JSON of an object; equal for structurally equal objects made the same way."""
+    return str(tvm.ir.save_json(node))
