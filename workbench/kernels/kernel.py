@@ -1,33 +1,7 @@
-"""A kernel: a scheduled workload, compiled."""
+"""A kernel: a scheduled workload, compiled. The store keeps it, so the data type lives there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..store.kernel import Kernel, PackedArgument
 
-from ..store.record import ScheduleSpec
-
-
-@dataclass(frozen=True)
-class PackedArgument:
-    """A constant argument that the kernel wants re-packed: what ``NAME_prepack`` makes of it, once, at load."""
-
-    index: int  # position in Workload.args
-    shape: tuple[int, ...]
-    dtype: str
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One object file with the function ``symbol`` (arguments as in ``Workload.args``, packed ones in packed shape).
-
-    Where ``packed`` is not empty the object also holds ``symbol + "_prepack"``: takes the original constants in order
-    of ``packed``, then the packed results. ``code`` is the object file itself (ELF).
-    """
-
-    symbol: str
-    workload: str  # Workload.key
-    target: str  # Target.key
-    tvm: str
-    schedule: ScheduleSpec
-    packed: tuple[PackedArgument, ...]
-    code: bytes
+__all__ = ["Kernel", "PackedArgument"]
