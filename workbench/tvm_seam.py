@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from importlib import metadata
@@ -38,15 +39,22 @@ def stub_tensor_intrinsics() -> None:
         sys.modules[name] = types.ModuleType(name)
 
 
+def allow_all_cores() -> None:
+    """Lets TVM's pool have every core of this process: by itself TVM counts two hardware threads as one core."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    os.environ.setdefault("TVM_NUM_THREADS", str(count))
+
+
 check_versions()
 stub_tensor_intrinsics()
+allow_all_cores()
 
 import tvm  # noqa: E402
 import tvm_ffi  # noqa: E402
 from tvm import relax  # noqa: E402
 from tvm.ir.expr import GenericConst  # noqa: E402  relax.Constant of older versions
 
-__all__ = ["GenericConst", "check_versions", "relax", "structural_json", "tvm", "tvm_ffi", "tvm_version"]
+__all__ = ["GenericConst", "check_versions", "relax", "structural_json", "tvm", "tvm_ffi", "tvm_version", "use_threads"]
 
 
 def tvm_version() -> str:
@@ -57,3 +65,18 @@ def tvm_version() -> str:
 def structural_json(node: object) -> str:
     """TVM's JSON of an object; equal for structurally equal objects made the same way."""
     return str(tvm.ir.save_json(node))
+
+
+def use_threads(count: int) -> None:
+    """Makes TVM's thread pool of this process ``count`` threads wide.
+
+    The pool can shrink after it was made but not grow past what ``TVM_NUM_THREADS`` said then: SetupError.
+    """
+    os.environ["TVM_NUM_THREADS"] = str(count)
+    tvm.get_global_func("runtime.config_threadpool")(1, count)
+    running = tvm.get_global_func("runtime.NumThreads")()
+    if running != count:
+        raise SetupError(
+            f"TVM's thread pool has {running} threads and cannot have {count}; "
+            f"start the process with TVM_NUM_THREADS={count}"
+        )
