@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
-from ..store.kernel import Kernel, PackedArgument
+from typing import Protocol
 
-__all__ = ["Kernel", "PackedArgument"]
+from ..store.kernel import Kernel, PackedArgument
+from ..store.record import ScheduleSpec
+
+__all__ = ["Kernel", "KernelCache", "PackedArgument"]
+
+
+class KernelCache(Protocol):
+    """Where compiled kernels are kept; ``Store`` is one."""
+
+    def get(self, workload: str, target: str, tvm: str, schedule: ScheduleSpec) -> Kernel | None:
+        """The kernel of a workload key, a target key, a TVM version and a schedule, or None."""
+
+    def put(self, kernel: Kernel) -> None:
+        """Keeps a kernel."""
