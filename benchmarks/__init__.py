@@ -1,0 +1,1 @@
+"""Figures that this project promises, measured on the machine at hand: ``make bench``."""

@@ -1,0 +1,63 @@
+"""Fused against unfused and against TVM's greedy fusion, on every built-in model, tuned with one budget rule."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import workbench as wb
+from workbench.measure.measurement import Interval
+from workbench.measure.stats import ratio_interval
+from workbench.models import builtin_models
+
+from ._figures import Figure, publish
+
+FASTER = {"gelu": 1.3, "elementwise_chain": 1.3, "residual_layernorm": 1.3, "encoder": 1.3}
+
+
+def figures(names: Sequence[str], trials_per_task: int, store: Path | None, out: Path | None) -> Iterator[Figure]:
+    """Two or three figures a model: ratios of medians, interleaved in one run, with 95 % intervals."""
+    for name in names:
+        run = wb.run(
+            name,
+            trials_per_task=trials_per_task,
+            store=store,
+            out=None if out is None else out / name,
+            quiet=True,
+            measure_seconds=15,
+        )
+        samples = {variant.name: variant.samples_s for variant in run.variants if variant.status == "ok"}
+        missing = {"unfused", "greedy", "planned"} - samples.keys()
+        if missing:
+            yield Figure(f"{name}_variants_right", 3 - len(missing), "= 3", False, detail={"missing": sorted(missing)})
+            continue
+        for baseline in ("unfused", "greedy"):
+            ratio = ratio_interval(samples[baseline], samples["planned"])
+            # A loss is proved when even the upper end of the interval is under one.
+            yield _figure(f"{name}_planned_vs_{baseline}", ratio, "not under 1", ratio.high >= 1)
+        if name in FASTER:
+            ratio = ratio_interval(samples["unfused"], samples["planned"])
+            yield _figure(f"{name}_fusion_gain", ratio, f">= {FASTER[name]}", ratio.median >= FASTER[name])
+
+
+def _figure(name: str, ratio: Interval, goal: str, passed: bool) -> Figure:
+    goal = f"{goal}; 95 % interval {ratio.low:.3f} to {ratio.high:.3f}"
+    return Figure(name, ratio.median, goal, passed, "x", {"low": ratio.low, "high": ratio.high})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line of this benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", default=[row.name for row in builtin_models()])
+    parser.add_argument("--trials-per-task", type=int, default=64)
+    parser.add_argument("--store", type=Path, help="folder of records and kernels (default: the user's)")
+    parser.add_argument("--out", type=Path, help="also write each run's report under this folder")
+    options = parser.parse_args(arguments)
+    made = figures(options.models, options.trials_per_task, options.store, options.out)
+    return int(not publish("models", made))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

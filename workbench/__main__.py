@@ -1,0 +1,5 @@
+"""``python -m workbench``."""
+
+from .cli import main
+
+main()

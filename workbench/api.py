@@ -1,0 +1,207 @@
+"""What a notebook or a script types: load, plan, tune, compile, run, compare."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import job
+from .errors import PlanError
+from .faces import face as best_face
+from .fusion import FusionPlan, Rule, load_rules
+from .fusion import load_plan as read_plan
+from .fusion import plan as make_plan
+from .graph import from_model
+from .kernels import Executable, compile_model, lower
+from .measure.import_check import check_import
+from .models import Model
+from .models import load as load_model
+from .report import Comparison, Run
+from .report import compare as compare_runs
+from .store import Store
+from .targets import Target, resolve
+from .tuning import Budget, TuneResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Rules = Sequence[Rule] | str | Path | None
+
+
+def load(
+    source: Any, *, args: tuple[Any, ...] | None = None, batch: int | None = None, name: str | None = None
+) -> Model:
+    """Imports a model and checks it against the source framework where that is installed.
+
+    ``source``: a built-in model's name, an ``.onnx`` or ``.pt2`` file, an ``nn.Module`` with example inputs in
+    ``args``, ``"file.py:function"``, or a Relax IRModule. ``batch`` binds a symbolic batch.
+    Raises ModelError, UnsupportedOperator, SymbolicShapeError, SetupError (framework not installed).
+
+    >>> load("encoder").inputs[0].shape
+    (1, 256, 512)
+    """
+    model = load_model(source, args=args, batch=batch, name=name)
+    return replace(model, check=check_import(model))
+
+
+def plan(
+    model: Model | str,
+    target: Target | str = "llvm",
+    *,
+    rules: Rules = None,
+    planner: str = "roofline",
+    store: Store | str | Path | None = None,
+) -> FusionPlan:
+    """Decides which operators become one kernel, with a reason for every boundary.
+
+    ``rules``: a file of your own rules, used beside the built-in ones, or a sequence of Rule objects used instead of
+    them. Raises RuleError, TargetError, ModelError.
+
+    >>> [group.rule for group in plan("residual_layernorm").groups]
+    ['residual_norm']
+    """
+    model = _model(model)
+    with _store(store) as opened:
+        wanted = job.with_peaks(_target(target), opened)
+    made = make_plan(from_model(model), wanted, rules=_rules(rules), planner=planner)
+    return replace(made, model=model, target=wanted)
+
+
+def tune(
+    plan: FusionPlan,
+    *,
+    minutes: float | None = None,
+    trials: int | None = None,
+    trials_per_task: int | None = 64,
+    seed: int = 0,
+    jobs: int | None = None,
+    store: Store | str | Path | None = None,
+    quiet: bool = False,
+) -> TuneResult:
+    """Searches a schedule for every group of the plan; every trial is in the store the moment it was measured.
+
+    Raises BudgetError when the budget allows no trial. Ctrl-C ends the search and returns what was found.
+
+    >>> result = tune(plan("residual_layernorm"), trials_per_task=4, quiet=True)
+    >>> result.results[0].best.status
+    'ok'
+    """
+    model, target = _origin(plan)
+    budget = Budget(trials=trials, trials_per_task=trials_per_task, minutes=minutes, seed=seed)
+    with _store(store) as opened, best_face(quiet) as drawn:
+        settings = job.Settings(target=target, store=opened, budget=budget, jobs=jobs, plan=plan)
+        job.prepare(settings)
+        return job.tune_plan(model, plan, settings, drawn, extremes=False).result
+
+
+def compile(
+    plan: FusionPlan, *, result: TuneResult | None = None, store: Store | str | Path | None = None
+) -> Executable:
+    """Compiles a plan with the best schedules known: those of ``result``, else the store's, else the default.
+
+    >>> executable = compile(plan("residual_layernorm"))
+    >>> executable(*executable.example_inputs()).shape
+    (1024, 768)
+    """
+    model, target = _origin(plan)
+    with _store(store) as opened:
+        lowered = lower(model, plan, "planned")
+        chosen = job.stored_schedules(lowered, target, opened)
+        if result is not None:
+            chosen.update(job.schedules(result))
+        executable, _ = compile_model(lowered, model, target, chosen, opened)
+    return executable
+
+
+def run(
+    model: Model | str,
+    target: Target | str = "llvm",
+    *,
+    minutes: float | None = None,
+    trials: int | None = None,
+    trials_per_task: int | None = 64,
+    seed: int = 0,
+    jobs: int | None = None,
+    rules: Rules = None,
+    planner: str = "roofline",
+    plan: FusionPlan | str | Path | None = None,
+    measure_seconds: float = 10.0,
+    exact_math: bool = False,
+    store: Store | str | Path | None = None,
+    out: str | Path | None = None,
+    quiet: bool = False,
+) -> Run:
+    """The main job: plan, tune, compile, check and time a model fused, greedily fused and unfused.
+
+    ``out``: folder for the report; nothing is written without it. Times inside are seconds, shown in microseconds.
+    Raises InputError for what cannot be used and CheckError when nothing could be measured.
+
+    >>> run("gelu", trials_per_task=4, measure_seconds=1, quiet=True).variant("planned").correct
+    True
+    """
+    model = _model(model)
+    wanted = target if isinstance(target, Target) else resolve(target, exact_math=exact_math)
+    budget = Budget(trials=trials, trials_per_task=trials_per_task, minutes=minutes, seed=seed)
+    with _store(store) as opened, best_face(quiet) as drawn:
+        settings = job.Settings(
+            target=wanted,
+            store=opened,
+            budget=budget,
+            planner=planner,
+            rules=_rules(rules),
+            plan=_plan(plan, model),
+            jobs=jobs,
+            measure_s=measure_seconds,
+            command=shlex.join(["workbench", *sys.argv[1:]]) if sys.argv[0].endswith("workbench") else "",
+        )
+        made = job.main_job(model, settings, drawn)
+        if out is not None:
+            made.report(out)
+        opened.add_run(made.id, made.to_json())
+    return made
+
+
+def compare(a: Run | str | Path, b: Run | str | Path) -> Comparison:
+    """Compares two runs of one model: per variant the ratio with its interval, changed groups and schedules.
+
+    Each is a Run, a run folder, or a ``run.json``. Raises InputError for a folder without a run.
+    """
+    return compare_runs(a, b)
+
+
+def _model(model: Model | str) -> Model:
+    return model if isinstance(model, Model) else load(model)
+
+
+def _target(target: Target | str) -> Target:
+    return target if isinstance(target, Target) else resolve(target)
+
+
+def _store(store: Store | str | Path | None) -> Store:
+    return store if isinstance(store, Store) else Store(None if store is None else Path(store))
+
+
+def _rules(rules: Rules) -> tuple[Rule, ...] | None:
+    if rules is None:
+        return None
+    if isinstance(rules, str | Path):
+        from .fusion import builtin_rules
+
+        return (*load_rules(Path(rules)), *builtin_rules())
+    return tuple(rules)
+
+
+def _plan(plan: FusionPlan | str | Path | None, model: Model) -> FusionPlan | None:
+    if plan is None or isinstance(plan, FusionPlan):
+        return plan
+    return read_plan(Path(plan), from_model(model))
+
+
+def _origin(plan: FusionPlan) -> tuple[Model, Target]:
+    if plan.model is None or plan.target is None:
+        raise PlanError("this plan was read without its model; make it with workbench.plan(model), or load(plan, model)")
+    return plan.model, plan.target

@@ -1,0 +1,50 @@
+"""``workbench cache``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._options import Debug, Json, StorePath, print_json, show
+
+
+def cache(
+    store: StorePath = None,
+    import_logs: Annotated[
+        Path | None,
+        typer.Option("--import", help="Import tuning records from this file (.jsonl or .jsonl.gz).", show_default=False),
+    ] = None,
+    export_logs: Annotated[
+        Path | None, typer.Option("--export", help="Write all tuning records to this file.", show_default=False)
+    ] = None,
+    import_builtin: Annotated[
+        bool, typer.Option("--import-builtin", help="Import the committed logs of the built-in models.")
+    ] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete all records and kernels (runs are kept).")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what the store holds; import, export or clear tuning records and kernels.
+
+    Example: workbench cache --import-builtin
+    """
+    from ..report.terminal import store_table
+    from ..store import Store, builtin_logs
+
+    reports = []
+    with Store(store) as opened:
+        if clear:
+            opened.clear()
+        for path in [*([import_logs] if import_logs else []), *(builtin_logs() if import_builtin else [])]:
+            reports.append((path, opened.import_records(path)))
+        if export_logs is not None:
+            opened.export_records(export_logs)
+        summary = opened.summary()
+    if as_json:
+        print_json({**summary.to_json(), "imported": [report.to_json() for _, report in reports]})
+        return
+    for path, report in reports:
+        show(f"{path.name}: {report.describe()}")
+    show(store_table(summary))

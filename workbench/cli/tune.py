@@ -1,0 +1,64 @@
+"""``workbench tune``."""
+
+from __future__ import annotations
+
+from ._options import (
+    Batch,
+    Debug,
+    ExactMath,
+    Jobs,
+    Json,
+    Minutes,
+    ModelArgument,
+    PlannerName,
+    RulesPath,
+    Seed,
+    StorePath,
+    TargetName,
+    Threads,
+    Trials,
+    TrialsPerTask,
+    print_json,
+    show,
+)
+
+
+def tune(
+    model: ModelArgument,
+    batch: Batch = None,
+    target: TargetName = "llvm",
+    threads: Threads = None,
+    exact_math: ExactMath = False,
+    trials: Trials = None,
+    trials_per_task: TrialsPerTask = 64,
+    minutes: Minutes = None,
+    rules: RulesPath = None,
+    planner: PlannerName = "roofline",
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    store: StorePath = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Search schedules for the planned groups; everything measured is kept in the store.
+
+    Example: workbench tune encoder --minutes 5
+    """
+    from .. import api
+    from ..errors import CheckError
+    from ..report.terminal import tune_table
+    from ..targets import resolve
+
+    loaded = api.load(model, batch=batch)
+    made = api.plan(
+        loaded, resolve(target, threads=threads, exact_math=exact_math), rules=rules, planner=planner, store=store
+    )
+    result = api.tune(
+        made, minutes=minutes, trials=trials, trials_per_task=trials_per_task, seed=seed, jobs=jobs, store=store
+    )
+    if as_json:
+        print_json(result.to_json())
+    else:
+        show(tune_table(result))
+    if result.nothing_measured:
+        raise CheckError(f"nothing was measured: all trials failed; the first error: {result.first_error}")
