@@ -27,8 +27,6 @@ from .targets import Target, resolve
 from .tuning import Budget, TuneResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Rules = Sequence[Rule] | str | Path | None
 
 
@@ -203,5 +201,5 @@ def _plan(plan: FusionPlan | str | Path | None, model: Model) -> FusionPlan | No
 
 def _origin(plan: FusionPlan) -> tuple[Model, Target]:
     if plan.model is None or plan.target is None:
-        raise PlanError("this plan was read without its model; make it with workbench.plan(model), or load(plan, model)")
+        raise PlanError("this plan does not know its model; make it with workbench.plan(model)")
     return plan.model, plan.target

@@ -27,7 +27,7 @@ ExactMath = Annotated[
 ]
 StorePath = Annotated[
     Path | None,
-    typer.Option("--store", help="Folder of records and kernels; default: the user's cache folder.", show_default=False),
+    typer.Option("--store", help="Folder of records and kernels; default: the user's cache.", show_default=False),
 ]
 Trials = Annotated[
     int | None, typer.Option("--trials", help="Trials over all tasks; default: no limit.", show_default=False)

@@ -14,7 +14,7 @@ def cache(
     store: StorePath = None,
     import_logs: Annotated[
         Path | None,
-        typer.Option("--import", help="Import tuning records from this file (.jsonl or .jsonl.gz).", show_default=False),
+        typer.Option("--import", help="Import tuning records from this .jsonl or .jsonl.gz file.", show_default=False),
     ] = None,
     export_logs: Annotated[
         Path | None, typer.Option("--export", help="Write all tuning records to this file.", show_default=False)
