@@ -17,6 +17,7 @@ from ..errors import KernelError, SetupError
 from ..store.record import ScheduleSpec
 from ..targets import Target
 from ..tvm_seam import tvm, tvm_version
+from . import elementary
 from .kernel import Kernel
 from .prepack import split_prepack
 from .tvm_errors import TVM_ERRORS, one_line
@@ -47,6 +48,7 @@ def build_kernel(workload: Workload, target: Target, schedule: ScheduleSpec, mod
     Blocks that re-pack constants become a function of their own, ``symbol + "_prepack"`` (see :mod:`.prepack`).
     Raises KernelError with TVM's reason on one line.
     """
+    elementary.install(target.exact_math)
     symbol = kernel_symbol(workload.key, target.key, tvm_version(), schedule)
     try:
         kernel, prepack, packed = split_prepack(module["main"], workload.num_outputs)
