@@ -1,0 +1,135 @@
+"""Tables of the store's database, and how it is opened."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from ..errors import StoreError
+
+SCHEMA = 1  # raise it with every change of a table, and add the step that brings an older store up
+BUSY_S = 60.0  # another run's commit takes milliseconds; a whole import some seconds
+
+metadata = sa.MetaData()
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("value", sa.String, nullable=False),
+)
+
+records = sa.Table(
+    "records",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("digest", sa.String, nullable=False, unique=True),  # of the whole record: one is never kept twice
+    sa.Column("workload", sa.String, nullable=False),
+    sa.Column("target", sa.String, nullable=False),
+    sa.Column("tvm", sa.String, nullable=False),
+    sa.Column("status", sa.String, nullable=False),
+    sa.Column("median_s", sa.Float),  # NULL for a failed trial
+    sa.Column("document", sa.String, nullable=False),  # the record as JSON
+    sa.Index("records_by_key", "workload", "target", "tvm", "median_s"),
+)
+
+kernels = sa.Table(
+    "kernels",
+    metadata,
+    sa.Column("workload", sa.String, primary_key=True),
+    sa.Column("target", sa.String, primary_key=True),
+    sa.Column("tvm", sa.String, primary_key=True),
+    sa.Column("workbench", sa.String, primary_key=True),  # code generation rules and library schedules are its own
+    sa.Column("schedule_digest", sa.String, primary_key=True),
+    sa.Column("schedule", sa.String, nullable=False),
+    sa.Column("symbol", sa.String, nullable=False),
+    sa.Column("packed", sa.String, nullable=False),
+    sa.Column("sha256", sa.String, nullable=False),  # of the code, and the name of its file
+    sa.Column("bytes", sa.Integer, nullable=False),
+    sa.Column("created", sa.String, nullable=False),
+    sa.Index("kernels_by_file", "sha256"),
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("id", sa.String, primary_key=True),
+    sa.Column("created", sa.String, nullable=False),
+    sa.Column("model", sa.String, nullable=False),
+    sa.Column("target", sa.String, nullable=False),
+    sa.Column("complete", sa.Boolean, nullable=False),
+    sa.Column("document", sa.String, nullable=False),
+)
+
+machines = sa.Table(
+    "machines",
+    metadata,
+    sa.Column("target", sa.String, primary_key=True),
+    sa.Column("gflops", sa.Float, nullable=False),
+    sa.Column("gbps", sa.Float, nullable=False),
+    sa.Column("measured", sa.String, nullable=False),
+)
+
+
+def now() -> str:
+    """ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def open_engine(database: Path) -> sa.Engine:
+    """An engine on the database file, which is made when it is not there."""
+    engine = sa.create_engine(f"sqlite:///{database}", connect_args={"timeout": BUSY_S, "check_same_thread": False})
+
+    @sa.event.listens_for(engine, "connect")
+    def _on_connect(connection: sqlite3.Connection, _: object) -> None:
+        # The driver's own transactions begin at the first write only; ours begin where the code says so.
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={int(BUSY_S * 1000)}"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    @sa.event.listens_for(engine, "begin")
+    def _on_begin(connection: sa.Connection) -> None:
+        # A transaction that reads first and then writes fails at once, without waiting, when another run has
+        # committed in between; one that takes the write lock at its start waits its turn.
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def prepare(engine: sa.Engine, database: Path) -> None:
+    """Makes the tables of a new store; raises StoreError for a newer store, or for a database of something else."""
+    with engine.connect() as connection:
+        found = _schema_version(connection, database)
+    if found is None:
+        with engine.connect().execution_options(writes=True) as connection, connection.begin():
+            _create(connection)
+    elif found > SCHEMA:
+        raise StoreError(
+            f"store {database.parent} was written by a newer workbench (schema {found}, this one reads up to {SCHEMA}); "
+            "upgrade the workbench, or give another folder with --store; nothing was changed"
+        )
+
+
+def _schema_version(connection: sa.Connection, database: Path) -> int | None:
+    """None for an empty database."""
+    tables = {str(name) for name in connection.scalars(sa.text("SELECT name FROM sqlite_master WHERE type='table'"))}
+    if not tables:
+        return None
+    value = connection.scalar(sa.select(meta.c.value).where(meta.c.key == "schema")) if "meta" in tables else None
+    if value is None or not value.isdigit():
+        raise StoreError(f"{database} is a database, but no workbench store; give another folder with --store")
+    return int(value)
+
+
+def _create(connection: sa.Connection) -> None:
+    for table in metadata.sorted_tables:
+        connection.execute(CreateTable(table, if_not_exists=True))
+        for index in table.indexes:
+            connection.execute(CreateIndex(index, if_not_exists=True))
+    insert = sa.insert(meta).prefix_with("OR IGNORE")
+    connection.execute(insert, [{"key": "schema", "value": str(SCHEMA)}, {"key": "created", "value": now()}])

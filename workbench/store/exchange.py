@@ -1,0 +1,121 @@
+"""Records as files: one a line, with a schema version in the first line; ``.gz`` when the name ends so."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import StoreError
+from ._kernels import write_file
+from .record import Record
+from .serialise import canonical, load_record
+
+FORMAT = "workbench-records"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class RejectedLine:
+    """A line that could not be read, and why."""
+
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import did. ``rejected_path`` holds the lines that could not be read, each with its reason."""
+
+    path: Path
+    added: int
+    duplicates: int
+    rejected: tuple[RejectedLine, ...] = ()
+    rejected_path: Path | None = None
+
+    def summary(self) -> str:
+        """One line for people."""
+        text = f"{self.path.name}: {self.added} records added, {self.duplicates} already there"
+        if self.rejected:
+            first = self.rejected[0]
+            text += f", {len(self.rejected)} lines rejected (line {first.line}: {first.reason}), kept in {self.rejected_path}"
+        return text
+
+
+def write_records(path: Path, documents: Iterable[str]) -> int:
+    """Writes the header and one document a line, whole or not at all; returns the number of records."""
+    lines = list(documents)
+    data = "\n".join([canonical({"format": FORMAT, "schema": SCHEMA, "records": len(lines)}), *lines, ""]).encode()
+    # No time stamp in the archive: equal records make an equal file.
+    write_file(path, gzip.compress(data, mtime=0) if path.name.endswith(".gz") else data)
+    return len(lines)
+
+
+def read_records(
+    path: Path, check: Callable[[Record], str | None] | None = None
+) -> tuple[list[Record], list[RejectedLine]]:
+    """Good records and rejected lines of a file. ``check`` may reject a record by giving a reason.
+
+    Raises StoreError when the file is of a newer schema, and OSError when it cannot be read.
+    """
+    good: list[Record] = []
+    rejected: list[RejectedLine] = []
+    for number, text in enumerate(_lines(path, rejected), start=1):
+        if not text.strip() or (number == 1 and _is_header(path, text)):
+            continue
+        try:
+            record = load_record(text)
+            reason = check(record) if check is not None else None
+        except ValueError as error:
+            reason = str(error)
+        if reason:
+            rejected.append(RejectedLine(number, " ".join(reason.split()), text))
+        else:
+            good.append(record)
+    return good, rejected
+
+
+def _lines(path: Path, rejected: list[RejectedLine]) -> Iterator[str]:
+    """Lines up to the end, or up to where a damaged archive can be read; the damage is one more rejected line."""
+    number = 0
+    opened = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
+    with opened as file:
+        try:
+            for line in file:
+                number += 1
+                yield line.decode("utf-8", errors="replace").rstrip("\r\n")
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            rejected.append(RejectedLine(number + 1, f"the archive is damaged from here on: {error}", ""))
+
+
+def _is_header(path: Path, text: str) -> bool:
+    """Whether the line is the header; a damaged header is rejected like any line, and the rest still loads."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return False
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        return False
+    schema = document.get("schema")
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise StoreError(
+            f"{path} has schema {schema}, and this workbench reads up to {SCHEMA}; upgrade the workbench, "
+            "or export the records again with this version"
+        )
+    return True
+
+
+def write_rejected(path: Path, lines: Iterable[RejectedLine], fallback: Path) -> Path:
+    """Keeps rejected lines beside the file, or in ``fallback`` where that folder cannot be written."""
+    text = "".join(canonical({"line": item.line, "reason": item.reason, "text": item.text}) + "\n" for item in lines)
+    beside = path.with_name(path.name + ".rejected")
+    try:
+        write_file(beside, text.encode("utf-8", errors="replace"))
+    except OSError:
+        beside = fallback / beside.name
+        write_file(beside, text.encode("utf-8", errors="replace"))
+    return beside

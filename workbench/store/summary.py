@@ -1,0 +1,77 @@
+"""What the store holds, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from ._schema import kernels, records, runs
+
+
+@dataclass(frozen=True)
+class TargetSummary:
+    """What is there for one target and TVM version. Bytes are those of kernel files."""
+
+    target: str
+    tvm: str
+    workloads: int
+    records: int
+    failed: int
+    kernels: int
+    kernel_bytes: int
+
+
+@dataclass(frozen=True)
+class StoreSummary:
+    """What is there in all. ``bytes``: database and every file."""
+
+    path: Path
+    bytes: int
+    records: int
+    kernels: int
+    kernel_bytes: int
+    runs: int
+    targets: tuple[TargetSummary, ...]
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What a clean-up took away. ``bytes``: of files."""
+
+    records: int = 0
+    kernels: int = 0
+    runs: int = 0
+    references: int = 0
+    bytes: int = 0
+
+
+def summarise(connection: sa.Connection, folder: Path) -> StoreSummary:
+    """Counts by target and TVM version, and in all."""
+    by_key: dict[tuple[str, str], dict[str, int]] = {}
+    record_query = sa.select(
+        records.c.target,
+        records.c.tvm,
+        sa.func.count(sa.distinct(records.c.workload)),
+        sa.func.count(),
+        sa.func.count().filter(records.c.status != "ok"),
+    ).group_by(records.c.target, records.c.tvm)
+    for target, tvm, workloads, number, failed in connection.execute(record_query):
+        by_key[target, tvm] = {"workloads": workloads, "records": number, "failed": failed}
+    kernel_query = sa.select(kernels.c.target, kernels.c.tvm, sa.func.count(), sa.func.sum(kernels.c.bytes)).group_by(
+        kernels.c.target, kernels.c.tvm
+    )
+    for target, tvm, number, size in connection.execute(kernel_query):
+        by_key.setdefault((target, tvm), {}).update(kernels=number, kernel_bytes=size)
+    empty = {"workloads": 0, "records": 0, "failed": 0, "kernels": 0, "kernel_bytes": 0}
+    targets = tuple(TargetSummary(target, tvm, **(empty | found)) for (target, tvm), found in sorted(by_key.items()))
+    return StoreSummary(
+        path=folder,
+        bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        records=sum(item.records for item in targets),
+        kernels=sum(item.kernels for item in targets),
+        kernel_bytes=sum(item.kernel_bytes for item in targets),
+        runs=int(connection.scalar(sa.select(sa.func.count()).select_from(runs)) or 0),
+        targets=targets,
+    )
