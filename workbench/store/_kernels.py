@@ -104,8 +104,8 @@ def sweep(connection: sa.Connection, folder: Path) -> int:
     """Removes files that no row names (left by a killed run); returns their bytes."""
     named = {f"{sha256}.o" for sha256 in connection.scalars(sa.select(kernels.c.sha256).distinct())}
     freed = 0
-    for path in sorted((folder / "kernels").glob("*")) + sorted((folder / "kernels").glob(".new-*")):
-        if path.name not in named and path.exists():
+    for path in (folder / "kernels").glob("*"):
+        if path.name not in named:
             freed += path.stat().st_size
             path.unlink(missing_ok=True)
     return freed

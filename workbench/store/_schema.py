@@ -82,7 +82,9 @@ def now() -> str:
 
 def open_engine(database: Path) -> sa.Engine:
     """An engine on the database file, which is made when it is not there."""
-    engine = sa.create_engine(f"sqlite:///{database}", connect_args={"timeout": BUSY_S, "check_same_thread": False})
+    engine = sa.create_engine(
+        sa.URL.create("sqlite", database=str(database)), connect_args={"timeout": BUSY_S, "check_same_thread": False}
+    )
 
     @sa.event.listens_for(engine, "connect")
     def _on_connect(connection: sqlite3.Connection, _: object) -> None:
@@ -110,7 +112,7 @@ def prepare(engine: sa.Engine, database: Path) -> None:
             _create(connection)
     elif found > SCHEMA:
         raise StoreError(
-            f"store {database.parent} was written by a newer workbench (schema {found}, this one reads up to {SCHEMA}); "
+            f"store {database.parent} was written by a newer workbench (schema {found}, this one reads {SCHEMA}); "
             "upgrade the workbench, or give another folder with --store; nothing was changed"
         )
 

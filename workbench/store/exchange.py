@@ -42,7 +42,8 @@ class ImportReport:
         text = f"{self.path.name}: {self.added} records added, {self.duplicates} already there"
         if self.rejected:
             first = self.rejected[0]
-            text += f", {len(self.rejected)} lines rejected (line {first.line}: {first.reason}), kept in {self.rejected_path}"
+            text += f", {len(self.rejected)} lines rejected (line {first.line}: {first.reason})"
+            text += f", kept in {self.rejected_path}"
         return text
 
 
@@ -82,8 +83,8 @@ def read_records(
 def _lines(path: Path, rejected: list[RejectedLine]) -> Iterator[str]:
     """Lines up to the end, or up to where a damaged archive can be read; the damage is one more rejected line."""
     number = 0
-    opened = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
-    with opened as file:
+    with path.open("rb") as raw:
+        file = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
         try:
             for line in file:
                 number += 1

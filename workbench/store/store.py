@@ -45,7 +45,8 @@ class Store:
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
-        self.path = Path(path) if path is not None else Path(platformdirs.user_cache_dir("tvm-workbench"))
+        folder = path if path is not None else platformdirs.user_cache_dir("tvm-workbench")
+        self.path = Path(folder).expanduser().absolute()
         self._database = self.path / "store.sqlite"
         with store_faults(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
