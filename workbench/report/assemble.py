@@ -1,0 +1,325 @@
+"""From the stages' results to a run: a pure function."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from .document import (
+    BudgetPart,
+    CachePart,
+    CheckPart,
+    DecisionPart,
+    EnvironmentPart,
+    FactorsPart,
+    GroupMeasured,
+    GroupPart,
+    IntervalRatio,
+    IntervalUs,
+    ModelPart,
+    PlanPart,
+    TargetPart,
+    TaskPart,
+    TensorPart,
+    TrialPart,
+    VariantPart,
+)
+from .run import Run
+
+if TYPE_CHECKING:  # types alone: reading and comparing stored runs must not pay for TVM
+    from ..fusion.plan import Decision, FusionPlan
+    from ..kernels import CacheReport
+    from ..kernels.workload import LoweredModel
+    from ..measure.measurement import GroupTime, Interval, VariantMeasurement
+    from ..models import Model, TensorSpec
+    from ..store.record import Record, ScheduleSpec
+    from ..targets import Target
+    from ..tuning.task import Budget, TaskResult, TuneResult
+
+US = 1e6  # microseconds in a second
+
+
+def build_run(
+    *,
+    model: Model,
+    plan: FusionPlan,
+    target: Target,
+    tune: TuneResult | None,
+    measurements: Iterable[VariantMeasurement],
+    lowered: Mapping[str, LoweredModel] | Iterable[LoweredModel],
+    budget: Budget,
+    environment: Mapping[str, Any],
+    command: str,
+    timings: Mapping[str, float],
+    reference: str,
+    cache: CacheReport | None = None,
+    strategy: str = "",
+    nominal: Target | None = None,
+    complete: bool = True,
+    incomplete_reason: str = "",
+    notes: Iterable[str] = (),
+    plan_path: str | None = "plan.json",
+    plan_svg: str | None = None,
+    created: str | None = None,
+) -> Run:
+    """The run that these results make.
+
+    ``target`` carries the measured peaks, ``nominal`` the same target before they were measured. ``lowered`` holds
+    the partitioned models that the variants were built from ("unfused", "greedy", "planned"; a name like
+    "unfused-untuned" belongs to "unfused"). ``timings``: seconds of each stage. ``plan_svg``: the drawn plan, default
+    drawn here. ``created``: ISO 8601 in UTC, default now. A run that tuning or timing
+    left incomplete is incomplete, whatever ``complete`` says.
+    """
+    measured = tuple(measurements)
+    models = dict(lowered) if isinstance(lowered, Mapping) else {one.name: one for one in lowered}
+    if tune is not None and not tune.complete and complete:
+        complete, incomplete_reason = False, tune.incomplete_reason
+    return Run(
+        workbench=__version__,
+        created=created or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        command=command,
+        complete=complete,
+        incomplete_reason=incomplete_reason,
+        model=_model(model),
+        target=_target(target, nominal),
+        environment=EnvironmentPart(**{name: _plain(value) for name, value in environment.items()}),
+        budget=BudgetPart(
+            trials=budget.trials,
+            trials_per_task=budget.trials_per_task,
+            minutes=budget.minutes,
+            seed=budget.seed,
+            strategy=strategy,
+        ),
+        plan=_plan(plan, models.get("planned"), plan_path),
+        tasks=tuple(_task(result) for result in tune.results) if tune is not None else (),
+        variants=tuple(_variant(one) for one in measured),
+        groups_measured=tuple(_group_time(one.name, group, models) for one in measured for group in one.groups),
+        reference=reference,
+        cache=CachePart() if cache is None else CachePart(hits=cache.hits, builds=cache.builds),
+        timings_s={stage: float(seconds) for stage, seconds in timings.items()},
+        notes=tuple(notes),
+        plan_svg=plan_svg if plan_svg is not None else _drawn(plan),
+    )
+
+
+def _drawn(plan: FusionPlan) -> str:
+    from ..fusion.drawing import draw_svg
+
+    return draw_svg(plan)
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None when there is none or it is NaN or infinite."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return finite(value)
+    return tuple(value) if isinstance(value, list | set | frozenset) else value
+
+
+def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[TensorPart, ...]:
+    return tuple(TensorPart(name=spec.name, shape=spec.shape, dtype=spec.dtype) for spec in specs)
+
+
+def _model(model: Model) -> ModelPart:
+    check = model.check
+    return ModelPart(
+        name=model.name,
+        source=model.source,
+        fingerprint=model.fingerprint,
+        inputs=_tensors(model.inputs),
+        outputs=_tensors(model.outputs),
+        check=CheckPart(
+            framework=check.framework,
+            ok=check.ok,
+            max_abs_error=finite(check.max_abs_error),
+            message=check.message,
+        ),
+    )
+
+
+def _target(target: Target, nominal: Target | None) -> TargetPart:
+    return TargetPart(
+        kind=target.kind,
+        device=target.device,
+        cores=target.cores,
+        threads=target.threads,
+        llvm=target.llvm,
+        peak_gflops=target.peak_gflops,
+        peak_gbps=target.peak_gbps,
+        peaks_measured=target.peaks_measured,
+        nominal_gflops=nominal.peak_gflops if nominal is not None else None,
+        nominal_gbps=nominal.peak_gbps if nominal is not None else None,
+        mcpu=target.mcpu,
+        features=target.features,
+        vector_bits=target.vector_bits,
+        launch_us=target.launch_us,
+        exact_math=target.exact_math,
+        key=target.key,
+    )
+
+
+def _plan(plan: FusionPlan, planned: LoweredModel | None, path: str | None) -> PlanPart:
+    workloads = {call.group: call.workload for call in planned.calls} if planned is not None else {}
+    return PlanPart(
+        path=path,
+        planner=plan.planner,
+        rules=plan.rules,
+        groups=tuple(
+            GroupPart(
+                id=group.id,
+                nodes=group.nodes,
+                ops=group.ops,
+                rule=group.rule,
+                kind=group.kind,
+                reason=group.reason,
+                predicted_us=finite(group.predicted_us),
+                workload=group.workload or workloads.get(group.id),
+                rewrite=group.rewrite,
+            )
+            for group in plan.groups
+        ),
+        decisions=tuple(_decision(decision) for decision in plan.decisions),
+    )
+
+
+def _times(times: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(us) for name, us in times.items() if finite(us) is not None}
+
+
+def _decision(decision: Decision) -> DecisionPart:
+    factors = decision.factors
+    return DecisionPart(
+        boundary=decision.boundary,
+        rule=decision.rule,
+        verdict=decision.verdict,
+        predicted_us=_times(decision.predicted_us),
+        measured_us=None if decision.measured_us is None else _times(decision.measured_us),
+        factors=None
+        if factors is None
+        else FactorsPart(
+            bytes_saved=factors.bytes_saved,
+            launches_saved=factors.launches_saved,
+            intensity_before=finite(factors.intensity_before),
+            intensity_after=finite(factors.intensity_after),
+            recompute=finite(factors.recompute),
+            parallelism=factors.parallelism,
+            pressure=finite(factors.pressure),
+        ),
+        reason=decision.reason,
+    )
+
+
+def schedule_source(schedule: ScheduleSpec | None) -> str:
+    """Where a schedule comes from, in words: "search: NAME", "library: NAME" or "default"."""
+    if schedule is None or schedule.kind == "default":
+        return "default"
+    kind = "search" if schedule.kind == "trace" else schedule.kind
+    return f"{kind}: {schedule.name}" if schedule.name else kind
+
+
+def schedule_id(schedule: ScheduleSpec | None) -> str:
+    """Twelve hexadecimal digits that two equal schedules share."""
+    if schedule is None:
+        return "default"
+    text = json.dumps(schedule.to_json(), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _trial(record: Record) -> TrialPart:
+    return TrialPart(
+        trial=record.trial,
+        elapsed_s=record.elapsed_s,
+        status=record.status,
+        median_us=finite(record.median_s * US),
+    )
+
+
+def _task(result: TaskResult) -> TaskPart:
+    workload, best = result.task.workload, result.best
+    seconds = best.seconds if best is not None else ()
+    median = finite(best.median_s) if best is not None else None
+    return TaskPart(
+        workload=workload.key,
+        ops=workload.ops,
+        shapes=workload.shapes,
+        weight=result.task.weight,
+        variants=result.task.variants,
+        trials=0 if result.cached else len(result.records),
+        failed=dict(result.failed),
+        best_us=None if median is None else median * US,
+        low_us=min(seconds) * US if seconds else None,
+        high_us=max(seconds) * US if seconds else None,
+        default_us=None if finite(result.default_s) is None else float(result.default_s or 0.0) * US,
+        gflops=workload.flops / median / 1e9 if median else None,
+        schedule_source=schedule_source(best.schedule if best is not None else None),
+        schedule_id=schedule_id(best.schedule if best is not None else None),
+        cached=result.cached,
+        model_rank_correlation=finite(result.rank_correlation),
+        note=result.note,
+        history=tuple(_trial(record) for record in result.records),
+    )
+
+
+def _interval_us(value: Interval | None) -> IntervalUs | None:
+    if value is None:
+        return None
+    return IntervalUs(median=value.median * US, low=value.low * US, high=value.high * US, n=value.n)
+
+
+def _variant(one: VariantMeasurement) -> VariantPart:
+    ratio, right = one.ratio_to_unfused, one.correctness
+    usable = one.status == "ok" and right.correct
+    return VariantPart(
+        name=one.name,
+        tuned=one.tuned,
+        kernels=one.kernels,
+        intermediate_bytes=one.intermediate_bytes,
+        latency_us=_interval_us(one.latency) if usable else None,
+        ratio_to_unfused=IntervalRatio(median=ratio.median, low=ratio.low, high=ratio.high)
+        if usable and ratio is not None
+        else None,
+        peak_fraction=_peak_fraction(one),
+        max_abs_error=finite(right.max_abs_error),
+        max_rel_error=finite(right.max_rel_error),
+        error_ratio=finite(right.error_ratio),
+        correct=right.correct,
+        status=one.status if right.correct or one.status == "failed" else "wrong",
+        message=one.error or right.message,
+        samples_us=tuple(sample * US for sample in one.samples) if usable else (),
+    )
+
+
+def _peak_fraction(one: VariantMeasurement) -> float | None:
+    """Share of the roofline over all kernels: each kernel's share of its own roof, weighted by its time."""
+    weights = [group.share for group in one.groups]
+    fractions = [finite(group.peak_fraction) for group in one.groups]
+    if not weights or sum(weights) <= 0:
+        return None
+    return sum(weight * (fraction or 0.0) for weight, fraction in zip(weights, fractions, strict=True)) / sum(weights)
+
+
+def _group_time(variant: str, group: GroupTime, models: Mapping[str, LoweredModel]) -> GroupMeasured:
+    model = models.get(variant) or models.get(variant.removesuffix("-untuned"))
+    calls = model.calls if model is not None else ()
+    call = next((one for one in calls if group.group in (one.group, one.function)), None)
+    return GroupMeasured(
+        variant=variant,
+        id=group.group,
+        latency_us=group.latency_s * US,
+        share=group.share,
+        gflops=finite(group.gflops),
+        gbps=finite(group.gbps),
+        arithmetic_intensity=finite(group.arithmetic_intensity),
+        bound=group.bound,
+        peak_fraction=finite(group.peak_fraction),
+        ops=call.ops if call is not None else (),
+        workload=call.workload if call is not None else None,
+    )

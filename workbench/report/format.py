@@ -1,0 +1,111 @@
+"""Numbers as people read them; the same in plots, pages, tables and sentences."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from .document import IntervalRatio, IntervalUs
+
+NONE = "–"
+_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with ``digits`` significant digits and no exponent: 1234.5 -> "1234", 0.01234 -> "0.0123"."""
+    if value == 0:
+        return "0"
+    text = f"{value:#.{digits}g}"
+    if "e" not in text:
+        return text.rstrip(".")
+    return f"{value:.0f}" if abs(value) >= 1 else f"{value:.1e}"
+
+
+def unit_of(us: float) -> tuple[float, str]:
+    """Microseconds in the unit that suits a time, and that unit's name."""
+    for size, name in _UNITS:
+        if abs(us) >= size:
+            return size, name
+    return _UNITS[-1]
+
+
+def time(us: float | None) -> str:
+    """A time given in microseconds: "812 µs", "12.1 ms", "1.23 s"."""
+    if us is None:
+        return NONE
+    size, name = unit_of(us)
+    return f"{significant(us / size)} {name}"
+
+
+def interval(value: IntervalUs | None) -> str:
+    """The 95 % interval in the median's unit: "[12.0, 12.3]"."""
+    if value is None:
+        return NONE
+    size, _ = unit_of(value.median)
+    return f"[{significant(value.low / size)}, {significant(value.high / size)}]"
+
+
+def ratio(value: IntervalRatio | None, bounds: bool = True) -> str:
+    """A ratio with its interval: "1.42x [1.39, 1.45]"."""
+    if value is None:
+        return NONE
+    text = f"{value.median:.2f}x"
+    return f"{text} [{value.low:.2f}, {value.high:.2f}]" if bounds else text
+
+
+def size(count: float | None) -> str:
+    """Bytes in decimal units, as bandwidths are: "4.19 MB"."""
+    if count is None:
+        return NONE
+    for scale, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(count) >= scale:
+            return f"{significant(count / scale)} {name}"
+    return f"{count:.0f} B"
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction as a percentage: "43 %", "0.4 %"."""
+    if fraction is None:
+        return NONE
+    value = 100 * fraction
+    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """A number with three significant digits, or a dash."""
+    return NONE if value is None else significant(value)
+
+
+def error(value: float | None) -> str:
+    """An error: "2.4e-06", "0", or a dash when it is not a number."""
+    if value is None:
+        return NONE
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration of the job itself: "0.8 s", "4 min 12 s"."""
+    if value is None:
+        return NONE
+    if value < 60:
+        return f"{value:.1f} s"
+    return f"{int(value // 60)} min {value % 60:.0f} s"
+
+
+def operators(ops: tuple[str, ...]) -> str:
+    """Operators joined by ``+``, repeats counted: "matmul+add+gelu", "reshape×3+matmul"."""
+    parts: list[str] = []
+    for name, run in itertools.groupby(op.removeprefix("nn.") for op in ops):
+        count = len(list(run))
+        parts.append(name if count == 1 else f"{name}×{count}")
+    return "+".join(parts)
+
+
+def failures(failed: Mapping[str, int]) -> str:
+    """Failed trials by category: "3 build_error, 1 timeout", or "0"."""
+    return ", ".join(f"{count} {category}" for category, count in sorted(failed.items()) if count) or "0"
+
+
+def shorten(words: str, length: int) -> str:
+    """At most ``length`` characters, the last an ellipsis where something was cut off."""
+    return words if len(words) <= length else words[: length - 1] + "…"

@@ -1,0 +1,118 @@
+"""The roofline (Williams, Waterman and Patterson, 2009): kernels under the machine's compute and memory roofs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import format as fmt
+from ..frames import RooflinePoint, roofline_points
+from ..run import Run
+from ._style import GREY, INK, empty, figure, text, tidy, title, variant_colour
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LABELLED, LABEL_SHARE = 6, 0.03  # at most so many labels, on points with at least this share of the time
+MARKERS = {"planned": "o", "greedy": "D", "unfused": "s"}
+
+
+def roofline_plot(run: Run, narrow: bool = False, variants: tuple[str, ...] | None = None) -> Figure:
+    """Points: kernels of the tuned ``variants`` (default: all), their area the share of their variant's time."""
+    points = roofline_points(run, variants)
+    if not points:
+        return empty(figure(narrow, 2.0), "no kernel was timed, so there is nothing under the roof")
+    plot = figure(narrow, 5.4)
+    axes = plot.subplots()
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    low, high = _limits(run, points)
+    _roofs(axes, run, low, high)
+    names = list(dict.fromkeys(one.variant for one in points))
+    names.sort(key=lambda name: ("unfused", "greedy", "planned").index(name) if name in MARKERS else 3)
+    for position, name in enumerate(names):
+        mine = [one for one in points if one.variant == name]
+        axes.scatter(
+            [one.intensity for one in mine], [one.gflops for one in mine], s=[20 + 700 * one.share for one in mine],
+            marker=MARKERS.get(name, "^"), facecolor=variant_colour(name, position), edgecolor=INK, linewidth=0.6,
+            alpha=0.75, zorder=3 + position, label=name,
+        )  # fmt: skip
+    axes.set_xlim(low, high)
+    rates = [one.gflops for one in points]
+    axes.set_ylim(min(rates) / 2.2, max([*rates, run.target.peak_gflops]) * 2.4)
+    note = "area: share of the variant's kernel time; above the memory roof: served from cache"
+    note = note.replace("; ", "\n") if narrow else note
+    axes.set_xlabel(f"arithmetic intensity, FLOP per byte\n{note}", **text(fontsize=8.5))
+    axes.set_ylabel("GFLOP/s", **text())
+    tidy(axes, grid="both")
+    title(plot, f"{run.model.name}: kernels under the roofline")
+    legend = axes.legend(loc="lower right", frameon=False, fontsize=9, labelcolor=INK)
+    for handle in legend.legend_handles:
+        if hasattr(handle, "set_sizes"):
+            handle.set_sizes([55])
+    largest = [one for one in points if one.variant == names[-1] and one.share >= LABEL_SHARE][:LABELLED]
+    _key(plot, largest, narrow)
+    plot.draw_without_rendering()  # settles the layout, so that the marks know where points lie
+    _mark(axes, largest, points)
+    return plot
+
+
+def _limits(run: Run, points: Sequence[RooflinePoint]) -> tuple[float, float]:
+    ridge = run.target.peak_gflops / run.target.peak_gbps
+    intensities = [one.intensity for one in points]
+    return min(*intensities, ridge) / 2.5, max(*intensities, ridge) * 3.5
+
+
+def _roofs(axes: Axes, run: Run, low: float, high: float) -> None:
+    target = run.target
+    how = "measured" if target.peaks_measured else "nominal"
+    ridge = target.peak_gflops / target.peak_gbps
+    axes.plot([low, ridge, high], [target.peak_gbps * low, target.peak_gflops, target.peak_gflops], color=INK, lw=1.6)
+    axes.annotate(
+        f"{fmt.number(target.peak_gflops)} GFLOP/s, {how}", (ridge, target.peak_gflops), xytext=(0, 7),
+        textcoords="offset points", ha="left", va="bottom", **text(fontsize=8.5),
+    )  # fmt: skip
+    start = low * (ridge / low) ** 0.12
+    axes.annotate(
+        f"{fmt.number(target.peak_gbps)} GB/s, {how}", (start, target.peak_gbps * start), xytext=(-5, 6),
+        textcoords="offset points", rotation=45, rotation_mode="anchor", transform_rotates_text=True, ha="left",
+        va="bottom", **text(fontsize=8.5),
+    )  # fmt: skip
+    if target.peaks_measured and target.nominal_gflops and target.nominal_gbps:
+        corner = target.nominal_gflops / target.nominal_gbps
+        axes.plot(
+            [low, corner, high], [target.nominal_gbps * low, target.nominal_gflops, target.nominal_gflops],
+            color=GREY, lw=0.9, ls=":", zorder=1, label="nominal roof",
+        )  # fmt: skip
+
+
+def _mark(axes: Axes, marked: Sequence[RooflinePoint], points: Sequence[RooflinePoint]) -> None:
+    """The ids of the largest kernels, each below its point, or further down where something else stands."""
+    pixel = axes.transData.transform
+    taken = [tuple(pixel((one.intensity, one.gflops))) for one in points]
+    for one in sorted(marked, key=lambda point: -point.gflops):
+        x, y = pixel((one.intensity, one.gflops))
+        depth = y - 20
+        while any(abs(depth - other) < 15 and abs(x - across) < 24 for across, other in taken):
+            depth -= 4
+        taken.append((x, depth))
+        axes.annotate(
+            one.id, (one.intensity, one.gflops), xytext=(0, (depth - y) * 72 / axes.figure.dpi),
+            textcoords="offset points", ha="center", va="center", zorder=9,
+            arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.5}, **text(fontsize=8.5),
+        )  # fmt: skip
+
+
+def _key(plot: Figure, points: Sequence[RooflinePoint], narrow: bool) -> None:
+    """What the marked ids compute; beside the points there is no room for it."""
+    from matplotlib.lines import Line2D
+
+    if points:
+        blank = Line2D([], [], linestyle="none")
+        labels = [f"{one.id}: {fmt.shorten(one.operators, 42)}, {fmt.percent(one.share)}" for one in points]
+        plot.legend(
+            [blank] * len(points), labels, loc="outside lower center", ncols=1 if narrow else 2, frameon=False,
+            fontsize=8.5, labelcolor=INK, handlelength=0, handletextpad=0, columnspacing=3,
+        )  # fmt: skip

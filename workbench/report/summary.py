@@ -1,0 +1,73 @@
+"""The sentence that a report opens with: what was won, how sure that is, and whether the results are right."""
+
+from __future__ import annotations
+
+from . import format as fmt
+from .document import VariantPart
+from .run import Run
+
+MAIN, BASE = "planned", "unfused"
+
+
+def sentence(run: Run) -> str:
+    """One or two sentences without a line break; never claims a speed for what is wrong or was not measured."""
+    text = f"{run.model.name}: {_speed(run)}; {_agreement(run)}."
+    if not run.complete:
+        reason = run.incomplete_reason or "the run was cut short"
+        return f"INCOMPLETE ({reason}). {text}"
+    return text
+
+
+def _speed(run: Run) -> str:
+    main = run.variant(MAIN)
+    if main is None:
+        return f"{MAIN} was not measured, so nothing is said about what fusion buys"
+    if main.latency_us is None:
+        return f"{MAIN} is {_state(main)}, so no speed is claimed"
+    time = f"{MAIN} runs in {fmt.time(main.latency_us.median)} {fmt.interval(main.latency_us)}"
+    base = run.variant(BASE)
+    if main.ratio_to_unfused is None:
+        why = "was not measured" if base is None else f"is {_state(base)}" if base.latency_us is None else "has no ratio"
+        return f"{time}; there is no ratio, since {BASE} {why}"
+    return f"{time}, {_gain(main)}"
+
+
+def _gain(main: VariantPart) -> str:
+    """Only an interval that leaves 1 out is a difference."""
+    ratio = main.ratio_to_unfused
+    if ratio is None:
+        return ""
+    if ratio.low > 1:
+        return f"{fmt.ratio(ratio)} faster than {BASE}"
+    if ratio.high < 1:
+        slower = ratio.model_copy(update={"median": 1 / ratio.median, "low": 1 / ratio.high, "high": 1 / ratio.low})
+        return f"{fmt.ratio(slower)} SLOWER than {BASE}"
+    return f"no measurable difference to {BASE} ({fmt.ratio(ratio)})"
+
+
+def _state(variant: VariantPart) -> str:
+    if variant.status == "wrong":
+        return "wrong"
+    return "failed" if variant.status == "failed" else "not timed"
+
+
+def _agreement(run: Run) -> str:
+    reference = _reference_name(run.reference)
+    if not run.variants:
+        return "nothing was measured"
+    bad = [variant for variant in run.variants if not variant.correct]
+    if not bad:
+        count = len(run.variants)
+        return f"all {count} variants agree with {reference}" if count > 1 else f"its result agrees with {reference}"
+    wrong = [variant.name for variant in bad if variant.status != "failed"]
+    failed = [variant.name for variant in bad if variant.status == "failed"]
+    parts = []
+    if wrong:
+        parts.append(f"{', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} WRONG against {reference}")
+    if failed:
+        parts.append(f"{', '.join(failed)} FAILED")
+    return " and ".join(parts)
+
+
+def _reference_name(reference: str) -> str:
+    return {"numpy float64": "NumPy float64", "": "the float64 reference"}.get(reference, reference)
