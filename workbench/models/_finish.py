@@ -18,8 +18,12 @@ def finish(
     source: str,
     framework: str = "none",
     source_run: SourceRun | None = None,
+    without_framework: str = "there is no source framework to compare with",
 ) -> Model:
-    """Canonicalises, checks the weights and describes the result."""
+    """Canonicalises, checks the weights and describes the result.
+
+    ``without_framework`` says why ``source_run`` is None.
+    """
     module = canonicalise(module, source)
     require_finite(named_constants(module), source)
     main = module["main"]
@@ -31,13 +35,9 @@ def finish(
         inputs=tuple(tensor_spec(p.name, p.ty) for p in main.params),
         outputs=tuple(tensor_spec(getattr(r, "name", f"output_{i}"), r.ty) for i, r in enumerate(results)),
         fingerprint=fingerprint(module),
-        check=_unchecked(framework, source_run),
+        check=ImportCheck("none", None, None, without_framework)
+        if source_run is None
+        else ImportCheck(framework, None, None, "not checked yet"),
         framework=framework,
         source_run=source_run,
     )
-
-
-def _unchecked(framework: str, source_run: SourceRun | None) -> ImportCheck:
-    if source_run is None:
-        return ImportCheck("none", None, None, "there is no source framework to compare with")
-    return ImportCheck(framework, None, None, "not checked yet")

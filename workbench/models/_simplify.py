@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workbench.errors import ModelError, UnsupportedOperator
-from workbench.tvm_seam import GenericConst, relax, tvm
+from workbench.tvm_seam import relax, tvm
 
 from ._relax import op_name, shape_expr, static_shape
 
@@ -33,11 +33,9 @@ class Simplifier:
             return self._call(var, value)
         if isinstance(value, relax.TupleGetItem):
             return self._item(var, value)
-        if isinstance(value, (relax.Var, GenericConst, relax.Tuple, relax.ShapeExpr)) or not isinstance(
-            value, relax.Function
-        ):
-            return value
-        raise UnsupportedOperator("closure", var.name, self._source)
+        if isinstance(value, relax.Function):
+            raise UnsupportedOperator("closure", var.name, self._source)
+        return value  # a variable, a constant, a written-out tuple or a shape: whoever reads it reads the value
 
     def _call(self, var: relax.Var, call: relax.Call) -> relax.Expr:
         name = op_name(call)
@@ -45,6 +43,8 @@ class Simplifier:
             raise UnsupportedOperator(name, var.name, self._source)
         if name in _COPIES:
             return call.args[0]
+        if name == "null_value":  # an optional result that is absent
+            return relax.Tuple([])
         if name == "nn.dropout":  # the identity when a model is only run; its mask has no meaning then
             return relax.Tuple([call.args[0], call.args[0]])
         if name == "nn.batch_norm":
