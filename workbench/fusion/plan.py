@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,14 +37,17 @@ class Factors:
     launches_saved: int
     intensity_before: float
     intensity_after: float
-    recompute: float  # work done in the fused kernel over work done apart; 1.0: nothing is computed twice
+    recompute: float  # how often the most repeated inlined operator computes each element; 1.0: nothing twice
     parallelism: int  # independent outer iterations of the fused kernel
     pressure: float  # live vectors over vector registers
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Why a boundary (a candidate, or an edge between two groups) was fused or left. Times in microseconds."""
+    """Why a boundary (a candidate, or an edge between two groups) was fused or left. Times in microseconds.
+
+    ``nodes``, ``kind`` and ``rewrite`` are the candidate's; for an edge ``nodes`` is empty.
+    """
 
     boundary: str  # "lv3+lv4+lv5", or "lv3->lv7"
     rule: str
@@ -52,6 +56,19 @@ class Decision:
     measured_us: Mapping[str, float] | None
     factors: Factors | None
     reason: str
+    nodes: tuple[str, ...] = ()
+    kind: str = ""
+    rewrite: str | None = None
+
+    @property
+    def edge(self) -> tuple[str, str] | None:
+        """The two nodes of an edge between groups; None for a candidate's decision."""
+        first, arrow, second = self.boundary.partition("->")
+        return (first, second) if arrow else None
+
+    def touches(self, node: str) -> bool:
+        """Whether the decision is about this node."""
+        return node in (self.edge or self.nodes)
 
 
 @dataclass(frozen=True)
@@ -68,7 +85,55 @@ class FusionPlan:
     rules: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
-    def group_of(self, node_id: str) -> Group: ...
-    def to_json(self) -> dict[str, Any]: ...
-    def save(self, path: Path) -> None: ...
-    def _repr_html_(self) -> str: ...
+    @cached_property
+    def _owner(self) -> dict[str, Group]:
+        return {node: group for group in self.groups for node in group.nodes}
+
+    def group_of(self, node_id: str) -> Group:
+        """The group that holds a node. Raises PlanError for a node that the graph does not have."""
+        group = self._owner.get(node_id)
+        return self._owner[self.graph.node(node_id).id] if group is None else group
+
+    @property
+    def predicted_us(self) -> float:
+        """Predicted microseconds of the whole: the sum over all groups."""
+        return sum(group.predicted_us for group in self.groups)
+
+    def explain(self, subject: str) -> tuple[Decision, ...]:
+        """Every decision about a node ("lv3") or an edge ("lv3->lv4"): who proposed it, what stopped it.
+
+        Raises PlanError for a node that the graph does not have.
+        """
+        ends = [self.graph.node(name).id for name in subject.split("->")]
+        return tuple(decision for decision in self.decisions if all(decision.touches(end) for end in ends))
+
+    def describe(self) -> list[dict[str, str]]:
+        """One row a group, as text: id, rule, operators, nodes, predicted time, reason."""
+        return [
+            {
+                "id": group.id,
+                "rule": group.rule,
+                "ops": "+".join(op.removeprefix("nn.") for op in group.ops),
+                "nodes": "+".join(group.nodes),
+                "predicted": f"{group.predicted_us:.1f} us",
+                "reason": group.reason,
+            }
+            for group in self.groups
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as a document (see ``document``)."""
+        from .document import to_json
+
+        return to_json(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the document to ``path`` as JSON."""
+        from .document import save
+
+        save(self, path)
+
+    def _repr_html_(self) -> str:
+        from .drawing import plan_html
+
+        return plan_html(self)

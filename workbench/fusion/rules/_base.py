@@ -17,7 +17,8 @@ class Candidate:
     """A set of nodes that a rule would make one kernel.
 
     ``nodes`` are node ids in graph order. ``rewrite`` names a rewrite of ``workbench.kernels.rewrites`` that is
-    applied to the group before it is lowered (for example ``fold_batchnorm``), or is None.
+    applied to the group before it is lowered (for example ``fold_batchnorm``), or is None. ``private`` are members
+    whose results the pattern assumes nobody else reads: a candidate with such a result escaping is illegal.
     """
 
     rule: str
@@ -25,6 +26,7 @@ class Candidate:
     nodes: tuple[str, ...]
     reason: str
     rewrite: str | None = None
+    private: tuple[str, ...] = ()
 
 
 class Rule(ABC):
@@ -37,6 +39,7 @@ class Rule(ABC):
     name: ClassVar[str]
     kind: ClassVar[Kind]
     summary: ClassVar[str]  # one line for `workbench rules` and the report
+    extendable: ClassVar[bool] = True  # False: the group's schedule serves this very pattern, so nothing is absorbed
 
     @abstractmethod
     def propose(self, graph: Graph) -> Iterable[Candidate]:
