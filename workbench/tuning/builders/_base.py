@@ -30,6 +30,9 @@ class Builder(ABC):
     def build(self, task: Task, candidates: Sequence[Candidate]) -> list[BuildResult]:
         """One result a candidate, in order."""
 
+    def discard(self, result: BuildResult) -> None:  # noqa: B027  a builder may have nothing to remove
+        """Removes the library of a candidate that has been measured."""
+
     @abstractmethod
     def close(self) -> None:
         """Ends the workers and removes every artefact."""

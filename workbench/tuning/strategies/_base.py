@@ -40,5 +40,10 @@ class Strategy(ABC):
         """Spearman correlation of the cost model with the last told measurements; None without a model."""
         return None
 
-    def close(self) -> None:
+    @property
+    def rejected(self) -> dict[str, int]:
+        """Candidates that were dropped before anybody built them: category -> number."""
+        return {}
+
+    def close(self) -> None:  # noqa: B027  most searches hold nothing
         """Frees what the search holds."""

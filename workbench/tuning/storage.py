@@ -1,0 +1,81 @@
+"""What the search needs of a store, and the marks it leaves there. ``workbench.store.Store`` is one such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..kernels.kernel import Kernel
+from ..store.record import MeasureSettings, Record, ScheduleSpec
+
+END = "end"  # name of the schedule of a mark: no trial, but the news that a search is over
+
+
+class TuningStore(Protocol):
+    """Records by workload, target and TVM version, and the winners' kernels."""
+
+    def records(self, workload: str, target: str, tvm: str) -> Sequence[Record]:
+        """All records of a workload, oldest first."""
+
+    def add_record(self, record: Record) -> object:
+        """Keeps a record, at once."""
+
+    def put(self, kernel: Kernel) -> object:
+        """Keeps a compiled kernel."""
+
+
+class MemoryStore:
+    """Keeps everything for the life of the object; for notebooks, benchmarks and tests."""
+
+    def __init__(self) -> None:
+        self.all: list[Record] = []
+        self.kernels: dict[str, Kernel] = {}
+
+    def records(self, workload: str, target: str, tvm: str) -> list[Record]:
+        """See :class:`TuningStore`."""
+        wanted = (workload, target, tvm)
+        return [record for record in self.all if (record.workload, record.target, record.tvm) == wanted]
+
+    def add_record(self, record: Record) -> None:
+        """See :class:`TuningStore`."""
+        self.all.append(record)
+
+    def put(self, kernel: Kernel) -> None:
+        """See :class:`TuningStore`."""
+        self.kernels[kernel.symbol] = kernel
+
+
+def end_mark(
+    workload: str,
+    target: str,
+    tvm: str,
+    strategy: str,
+    reason: str,
+    allotted_s: float | None,
+    settings: MeasureSettings,
+) -> Record:
+    """The news that a search ended for ``reason``: "exhausted" (of its space) or "time" (``allotted_s`` seconds)."""
+    schedule = ScheduleSpec("default", END, {"reason": reason, "allotted_s": allotted_s})
+    return Record(workload, target, tvm, schedule, "invalid", (), settings, f"search ended: {reason}", strategy)
+
+
+def is_mark(record: Record) -> bool:
+    """Whether a record is such news rather than a trial."""
+    return record.schedule.kind == "default" and record.schedule.name == END
+
+
+def trials_of(records: Sequence[Record]) -> list[Record]:
+    """The records that are trials."""
+    return [record for record in records if not is_mark(record)]
+
+
+def best_of(records: Sequence[Record]) -> Record | None:
+    """The fastest successful trial, or None."""
+    good = [record for record in records if record.status == "ok" and record.seconds]
+    return min(good, key=lambda record: record.median_s, default=None)
+
+
+def default_seconds(records: Sequence[Record]) -> float | None:
+    """Median seconds of the fastest measurement of the default schedule, or None."""
+    found = best_of([record for record in trials_of(records) if record.schedule.kind == "default"])
+    return None if found is None else found.median_s

@@ -1,0 +1,160 @@
+"""Warm worker processes: each imports TVM once, answers one request at a time, and may die without harm.
+
+A worker is ``python -m workbench.tuning.workers ROLE FD`` rather than a ``multiprocessing`` child, so that a caller's
+script needs no ``if __name__ == "__main__"`` guard. It runs in its own session, which keeps a terminal's Ctrl-C to the
+parent alone, and dies with the parent (``PR_SET_PDEATHSIG``, and end of file on its socket).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ..errors import SetupError
+
+ROLES = {"build": "workbench.tuning.builders.worker", "run": "workbench.tuning.runners.worker"}
+START_TIMEOUT_S = 180.0  # importing TVM takes two seconds; a machine that is busy may need many times that
+_PR_SET_PDEATHSIG = 1
+
+
+class WorkerDied(Exception):
+    """The worker ended, crashed or was killed while it had a request."""
+
+
+class Worker:
+    """One worker process and the socket to it."""
+
+    def __init__(self, role: str, environment: Mapping[str, str]) -> None:
+        """Starts the process; :meth:`wait_ready` waits until it has imported what it needs."""
+        ours, theirs = socket.socketpair()
+        # TemporaryFile has no name: nothing is left behind whatever happens to either process.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        root = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "workbench.tuning.workers", role, str(theirs.fileno()), str(os.getpid())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._stderr,
+            env={**os.environ, "PYTHONPATH": path, **environment},
+            start_new_session=True,
+        )
+        theirs.close()
+        self.connection = Connection(ours.detach())
+        self.started = time.monotonic()
+        self._ready = False
+        self.known: set[str] = set()  # what has been sent before and need not be sent again
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self.process.pid
+
+    def wait_ready(self) -> None:
+        """Waits for the imports. Raises SetupError when they fail, with the worker's last line."""
+        if self._ready:
+            return
+        left = START_TIMEOUT_S - (time.monotonic() - self.started)
+        try:
+            if not self.connection.poll(max(0.0, left)):
+                raise SetupError(
+                    f"a worker process did not start within {START_TIMEOUT_S:.0f} s; is the machine stuck?"
+                )
+            self.connection.recv()
+        except (EOFError, OSError):
+            raise SetupError(f"a worker process ended while it started: {self.last_words()}") from None
+        self._ready = True
+
+    def send(self, message: object) -> None:
+        """Sends a request. Raises WorkerDied when nobody is there to take it."""
+        try:
+            self.connection.send(message)
+        except OSError:
+            raise WorkerDied(self.last_words()) from None
+
+    def receive(self) -> Any:
+        """The answer, waited for without limit. Raises WorkerDied."""
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            raise WorkerDied(self.last_words()) from None
+
+    def ask(self, message: object, timeout: float) -> Any:
+        """Sends a request and returns its answer. Raises TimeoutError after ``timeout`` seconds, or WorkerDied."""
+        self.send(message)
+        try:
+            answered = self.connection.poll(timeout)
+        except OSError:
+            raise WorkerDied(self.last_words()) from None
+        if not answered:
+            raise TimeoutError
+        return self.receive()
+
+    def last_words(self) -> str:
+        """How the process ended, and the last line that it wrote to standard error."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=1.0)
+        code = self.process.returncode
+        if code is None:
+            end = "lost contact"
+        elif code < 0:
+            end = f"killed by {_signal_name(-code)}"
+        else:
+            end = f"exit code {code}"
+        self._stderr.seek(0)
+        lines = [line.strip() for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
+        return f"{end}: {lines[-1]}" if lines else end
+
+    def kill(self) -> None:
+        """Ends the process at once and frees the socket."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+        self.connection.close()
+        self._stderr.close()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _die_with_parent(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the call above
+        os._exit(1)
+
+
+def main(role: str, fd: int, parent: int) -> None:
+    """Body of a worker: imports, says that it is ready, then answers requests until the parent hangs up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with_parent(parent)
+    connection = Connection(fd)
+    handle: Callable[[Any], Any] = importlib.import_module(ROLES[role]).handle
+    connection.send("ready")
+    while True:
+        try:
+            message = connection.recv()
+        except EOFError:
+            return
+        connection.send(handle(message))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
