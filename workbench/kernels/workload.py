@@ -39,7 +39,9 @@ class Workload:
     @property
     def shapes(self) -> str:
         """Shapes of the inputs and the first output, for tables: ``256x512, 512x2048 -> 256x2048``."""
-        ...
+        texts = ["x".join(str(extent) for extent in spec.shape) or "scalar" for spec in self.args]
+        first_output = len(texts) - self.num_outputs
+        return f"{', '.join(texts[:first_output])} -> {texts[first_output]}"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class LoweredModel:
     """A partitioned model on the level of TIR: ``main`` calls one PrimFunc a group.
 
     ``workloads`` maps a key to its workload (equal groups share one); ``calls`` lists the calls in order.
-    ``intermediate_bytes``: bytes written and read again between kernels.
+    ``intermediate_bytes``: bytes that kernels write for, and read from, each other (see ``main_function.traffic``).
     """
 
     name: str  # variant: "unfused", "greedy", "planned"
