@@ -1,0 +1,96 @@
+"""What the machine can do at best, by a small probe: multiply-adds a second, and bytes a second from memory."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import psutil
+
+from ..errors import KernelError
+from ..targets import Target
+from ..tvm_seam import tvm, use_threads
+
+ACCUMULATORS = 12  # independent chains: two units with a latency of four cycles need eight, and AVX2 has 16 registers
+SAMPLE_S = 0.004  # short: on a busy machine only a short sample has all cores to itself
+ROUNDS = 60
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Measured peaks with all threads of the target: float32 fused multiply-add, and main memory.
+
+    ``seconds``: what the probe took.
+    """
+
+    gflops: float
+    gbps: float
+    seconds: float
+
+
+def probe(target: Target) -> Peaks:
+    """Measures the machine's peaks with two kernels that TVM compiles for ``target``; about one second.
+
+    The best of several samples counts: a peak is what the machine can do, and other processes only lower it.
+    Raises KernelError when the kernels cannot be built or run.
+    """
+    begin = time.perf_counter()
+    use_threads(target.threads)
+    try:
+        gflops = _multiply_add_gflops(target)
+        gbps = _memory_gbps(target)
+    except (tvm.error.TVMError, RuntimeError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())[-200:]
+        raise KernelError(f"the machine probe failed for {target.mcpu}: {reason}; check the target") from error
+    return Peaks(gflops, gbps, time.perf_counter() - begin)
+
+
+def _multiply_add_gflops(target: Target) -> float:
+    """Chains of multiply-adds that stay in registers: 2 operations per lane, accumulator and iteration."""
+    from .probe_kernels import multiply_add
+
+    width = ACCUMULATORS * target.vector_bits // 32
+    data = tvm.runtime.tensor(np.ones((target.threads, width), np.float32))
+
+    def seconds(iterations: int) -> float:
+        kernel = _build(multiply_add(target.threads, width, target.vector_bits // 32, iterations), target)
+        kernel(data)
+        return _best(lambda: kernel(data))
+
+    trial = 100_000
+    iterations = max(trial, int(trial * SAMPLE_S / seconds(trial)))
+    return 2 * target.threads * width * iterations / seconds(iterations) / 1e9
+
+
+def _memory_gbps(target: Target) -> float:
+    """c = a + s * b (STREAM's triad, McCalpin 1995) over arrays that the caches cannot hold; three arrays move."""
+    from .probe_kernels import triad
+
+    elements = _array_bytes(target) // 4
+    arrays = [tvm.runtime.tensor(np.ones(elements, np.float32)) for _ in range(3)]
+    kernel = _build(triad(target.threads, elements, target.vector_bits // 32), target)
+    kernel(*arrays)
+    return 3 * 4 * elements / _best(lambda: kernel(*arrays)) / 1e9
+
+
+def _array_bytes(target: Target) -> int:
+    """Twice the last cache, at most 256 MiB or a tenth of the free memory, in whole chunks for every thread."""
+    chunk = target.threads * 4096
+    wanted = min(2 * max(target.caches.l3, 16 << 20), 256 << 20, psutil.virtual_memory().available // 10)
+    return max(1, wanted // chunk) * chunk
+
+
+def _build(function: Any, target: Target) -> Any:
+    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    return tvm.compile(module, target=tvm.target.Target(target.tvm_dict()))["main"]
+
+
+def _best(call: Any) -> float:
+    times = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return min(times)
