@@ -1,12 +1,15 @@
 """Fusion: graph, rules, target -> :class:`FusionPlan`."""
 
-from .document import from_json, load
+from .document import from_json
+from .document import load as load_plan
+from .drawing import draw_svg
 from .legality import CATEGORIES, check, check_partition
 from .plan import Decision, Factors, FusionPlan, Group
 from .planning import plan
+from .revise import revise
 from .rules import Candidate, Rule, builtin_rules, load_rules, rule
 
 __all__ = [
     "CATEGORIES", "Candidate", "Decision", "Factors", "FusionPlan", "Group", "Rule", "builtin_rules", "check",
-    "check_partition", "from_json", "load", "load_rules", "plan", "rule",
+    "check_partition", "draw_svg", "from_json", "load_plan", "load_rules", "plan", "revise", "rule",
 ]  # fmt: skip

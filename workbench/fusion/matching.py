@@ -29,22 +29,10 @@ LAYOUT = frozenset(
 )
 RENAMING = frozenset({"reshape", "expand_dims", "squeeze", "flatten", "broadcast_to", "nn.batch_flatten"})
 CONVOLUTIONS = frozenset({"nn.conv1d", "nn.conv2d", "nn.conv3d"})
-ACTIVATIONS = frozenset(
-    [
-        "nn.relu",
-        "nn.silu",
-        "nn.gelu",
-        "nn.gelu_tanh",
-        "nn.leakyrelu",
-        "nn.selu",
-        "nn.softplus",
-        "clip",
-        "tanh",
-        "sigmoid",
-        "erf",
-        "exp",
-    ]
-)
+ACTIVATIONS = frozenset({
+    "nn.relu", "nn.silu", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.selu", "nn.softplus", "clip", "tanh",
+    "sigmoid", "erf", "exp",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)

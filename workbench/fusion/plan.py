@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..graph import Graph
+
+if TYPE_CHECKING:
+    from ..models.model import Model
+    from ..targets.target import Target
 
 Verdict = Literal["fuse", "split", "tie"]
 SCHEMA = 1
@@ -73,7 +77,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class FusionPlan:
-    """Immutable; ``graph`` is what it partitions. Groups are in execution order and cover every node once."""
+    """Immutable; ``graph`` is what it partitions. Groups are in execution order and cover every node once.
+
+    ``model`` and ``target`` are what the plan was made for, where it knows them; the document holds neither.
+    """
 
     graph: Graph
     target_key: str
@@ -84,6 +91,8 @@ class FusionPlan:
     forbidden: tuple[tuple[str, str], ...] = ()
     rules: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    model: Model | None = field(default=None, compare=False, repr=False)
+    target: Target | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def _owner(self) -> dict[str, Group]:

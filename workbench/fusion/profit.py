@@ -146,7 +146,7 @@ def traffic(graph: Graph, work: KernelWork) -> int:
 
 
 def parallelism(graph: Graph, work: KernelWork) -> int:
-    """Independent outer iterations of the narrowest nest: loops over its output without the innermost, vectorised one."""
+    """Independent outer iterations of the narrowest nest: its output's loops without the innermost, vectorised one."""
     widths = []
     for nest in work.nests:
         spatial = nest.root.space.spatial

@@ -148,6 +148,7 @@ def assemble(
         pins=tuple(tuple(pin) for pin in pins),
         forbidden=partition.forbidden,
         rules=tuple(rule.name for rule in rules),
+        target=target,
     )
 
 

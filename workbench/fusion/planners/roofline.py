@@ -20,6 +20,7 @@ from ._explain import edge_decisions, microseconds, recompute_text
 TIE = 0.02  # predictions within this fraction of each other are no evidence
 ABSORB_GAIN = 1e-6  # seconds; less is within what a launch costs more or less
 ABSORB_NODES = 50
+LOOK_AHEAD_GAIN = 1e-9
 
 
 class RooflinePlanner(Planner):
@@ -77,6 +78,10 @@ class _Planning:
         self.decisions: list[Decision] = []
         self.extendable = {rule.name: rule.extendable for rule in rules}
         self.candidates = self._legal(rules)
+        self.by_node: dict[str, list[Candidate]] = {}
+        for candidate in self.candidates:
+            for node in candidate.nodes:
+                self.by_node.setdefault(node, []).append(candidate)
 
     def _legal(self, rules: Sequence[Rule]) -> list[Candidate]:
         """Legal candidates, each node set once (the earlier rule has it); the illegal ones become decisions."""
@@ -99,8 +104,43 @@ class _Planning:
         ranked = sorted(
             self.candidates, key=lambda c: (-round(self._gain(c.nodes) * 1e9), -len(c.nodes), place[c.nodes[0]])
         )
+        deferred = []
         for candidate in ranked:
+            if self._worth_waiting(candidate):
+                deferred.append(candidate)
+            else:
+                self._consider(candidate)
+        for candidate in deferred:
             self._consider(candidate)
+
+    def _worth_waiting(self, candidate: Candidate) -> bool:
+        """Whether its rivals, packed without it, gain more than it and what is left of them: one step of look-ahead."""
+        if self._gain(candidate.nodes) <= 0 or self.partition.taken(candidate.nodes):
+            return False
+        rivals = self._open_rivals((candidate,))
+        region = self._open_rivals(rivals)
+        without = self._pack([c for c in region if c is not candidate], ())
+        return without > self._gain(candidate.nodes) + self._pack(region, candidate.nodes) + LOOK_AHEAD_GAIN
+
+    def _open_rivals(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Candidates that share a node with the given ones and that nothing taken stands in the way of."""
+        found = {
+            frozenset(rival.nodes): rival
+            for candidate in candidates
+            for node in candidate.nodes
+            for rival in self.by_node.get(node, ())
+        }
+        return [rival for rival in found.values() if not self.partition.taken(rival.nodes)]
+
+    def _pack(self, candidates: Sequence[Candidate], used: Iterable[str]) -> float:
+        """Gain of disjoint candidates, taken greedily."""
+        total, taken = 0.0, set(used)
+        for candidate in sorted(candidates, key=lambda c: -round(self._gain(c.nodes) * 1e9)):
+            gain = self._gain(candidate.nodes)
+            if gain > 0 and taken.isdisjoint(candidate.nodes):
+                taken.update(candidate.nodes)
+                total += gain
+        return total
 
     def _consider(self, candidate: Candidate) -> None:
         gain, apart = self._gain(candidate.nodes), self._apart(candidate.nodes)
@@ -201,7 +241,8 @@ class _Planning:
     def _partial(self, nodes: Sequence[str]) -> float | None:
         """Seconds of the best way found to make only a part one kernel: another candidate, the rest apart."""
         whole = set(nodes)
-        inside = [c for c in self.candidates if len(c.nodes) < len(nodes) and whole.issuperset(c.nodes)]
+        near = {frozenset(c.nodes): c for node in nodes for c in self.by_node.get(node, ())}.values()
+        inside = [c for c in near if len(c.nodes) < len(nodes) and whole.issuperset(c.nodes)]
         if not inside:
             return None
         return self._apart(nodes) - max(self._gain(c.nodes) for c in inside)
