@@ -20,7 +20,7 @@ def assemble(
     Bindings are named after their operators (``matmul``, ``matmul_1``, ``split_item0``), not after the source's
     variables, so that the same structure always gets the same names.
     """
-    live = _without_dead_code(bindings, outputs)
+    live = without_dead_code(bindings, outputs)
     escaping = {v for output in outputs for v in variables(output)}
     names = _Names()
     replaced: dict[relax.Var, relax.Expr] = {}
@@ -40,6 +40,17 @@ def assemble(
     body = relax.BlockBuilder().normalize(relax.SeqExpr([relax.DataflowBlock(block)], result))
     main = relax.Function(new_params, body, result.ty, is_pure=True).with_attr("global_symbol", "main")
     return _module(module, main, [value for _, value in live])
+
+
+def without_dead_code(bindings: list[Binding], outputs: list[relax.Expr]) -> list[Binding]:
+    """The bindings that the outputs depend on, in order."""
+    needed = {v for output in outputs for v in variables(output)}
+    live = []
+    for var, value in reversed(bindings):
+        if var in needed:
+            live.append((var, value))
+            needed.update(variables(value))
+    return live[::-1]
 
 
 class _Names:
@@ -68,16 +79,6 @@ def _base_name(value: relax.Expr, replaced: dict[relax.Var, relax.Expr]) -> str:
     if op_name(value) == "call_tir":
         return str(value.args[0].name_hint)
     return op_name(value).rpartition(".")[2]
-
-
-def _without_dead_code(bindings: list[Binding], outputs: list[relax.Expr]) -> list[Binding]:
-    needed = {v for output in outputs for v in variables(output)}
-    live = []
-    for var, value in reversed(bindings):
-        if var in needed:
-            live.append((var, value))
-            needed.update(variables(value))
-    return live[::-1]
 
 
 def _module(module: tvm.IRModule, main: relax.Function, values: list[relax.Expr]) -> tvm.IRModule:

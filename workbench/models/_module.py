@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from workbench.errors import ModelError
 from workbench.tvm_seam import relax, tvm
 
 from ._base import Importer, Request
 from ._finish import finish
+from ._relax import tensor_type
 from .model import Model
 from .symbols import bind_module
 
@@ -37,17 +41,17 @@ def calling_module(func: tvm.tirx.PrimFunc, source: str) -> tvm.IRModule:
     The buffers that the program writes are the outputs, the others the inputs. Raises ModelError when a parameter is
     no buffer or an output comes before an input: ``call_tir`` passes inputs first.
     """
-    if len(func.buffer_map) != len(func.params):
+    buffers = list(func.params)
+    if not all(tvm.tirx.is_buffer_var(buffer) for buffer in buffers):
         raise ModelError(f"{source}: the tensor program takes a number; only buffers can be inputs of a model")
-    buffers = [func.buffer_map[param] for param in func.params]
-    written = _written(func)
-    is_output = [any(b.same_as(w) for w in written) for b in buffers]
+    written = set(_stored(func.body))
+    is_output = [buffer in written for buffer in buffers]
     inputs = is_output.index(True) if True in is_output else len(buffers)
     if not all(is_output[inputs:]) or inputs == len(buffers):
         raise ModelError(f"{source}: the tensor program must write its last buffers, the outputs, and only these")
     builder = relax.BlockBuilder()
     program = builder.add_func(func.without_attr("global_symbol"), "tensor_program")
-    types = [relax.TensorType(b.shape, b.dtype) for b in buffers]
+    types = [tensor_type(b) for b in buffers]
     params = [relax.Var(b.name, ty) for b, ty in zip(buffers[:inputs], types, strict=False)]
     with builder.function("main", params):
         with builder.dataflow():
@@ -58,12 +62,14 @@ def calling_module(func: tvm.tirx.PrimFunc, source: str) -> tvm.IRModule:
     return builder.get()
 
 
-def _written(func: tvm.tirx.PrimFunc) -> list[object]:
-    written: list[object] = []
-
-    def visit(node: object) -> None:
-        if isinstance(node, tvm.tirx.BufferStore):
-            written.append(node.buffer)
-
-    tvm.tirx.stmt_functor.post_order_visit(func.body, visit)
-    return written
+def _stored(statement: Any) -> Iterator[Any]:
+    """The buffers that a statement writes."""
+    if isinstance(statement, tvm.tirx.BufferStore):
+        yield statement.buffer
+        return
+    for child in ("block", "init", "body", "then_case", "else_case"):
+        inner = getattr(statement, child, None)
+        if inner is not None:
+            yield from _stored(inner)
+    for inner in getattr(statement, "seq", ()):
+        yield from _stored(inner)

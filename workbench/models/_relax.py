@@ -40,6 +40,11 @@ def tensor_spec(name: str, ty: object) -> TensorSpec:
     return TensorSpec(name, shape, str(ty.dtype))  # type: ignore[attr-defined]
 
 
+def tensor_type(buffer: tvm.tirx.Var) -> relax.TensorType:
+    """The Relax type of a buffer of a tensor program."""
+    return relax.TensorType(buffer.ty.shape, str(buffer.ty.dtype))
+
+
 def bindings_of(func: relax.Function) -> Iterator[relax.Binding]:
     """The bindings of every block of a function, in program order."""
     for block in func.body.blocks:

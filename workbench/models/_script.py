@@ -40,7 +40,9 @@ class ScriptImporter(Importer):
             return from_module(value, request, name, text)
         if is_te(value):
             return from_te(value, request, name, text)
-        raise ModelError(f"{text}: is a {type(value).__name__}; a Relax IRModule or a list of TE tensors was expected")
+        raise ModelError(
+            f"{text}: gives an object of type {type(value).__name__}; a Relax IRModule or TE tensors were expected"
+        )
 
 
 def _executed(path: Path) -> ModuleType:

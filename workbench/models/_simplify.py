@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workbench.errors import ModelError, UnsupportedOperator
+from workbench.errors import ModelError, SymbolicShapeError, UnsupportedOperator
 from workbench.tvm_seam import relax, tvm
 
 from ._relax import op_name, shape_expr, static_shape
@@ -12,6 +12,7 @@ from ._relax import op_name, shape_expr, static_shape
 _RESHAPES = frozenset({"reshape", "flatten", "squeeze", "expand_dims", "view"})
 _COPIES = frozenset({"wrap_param", "builtin.stop_lift_params", "hint_on_device", "to_vdevice", "stop_gradient"})
 _FOREIGN = ("call_tir_inplace", "call_tir_with_grad", "call_dps_packed", "call_pure_packed", "call_inplace_packed")
+_FIXED = "write the tensor program for a fixed size"
 
 
 class Simplifier:
@@ -21,7 +22,8 @@ class Simplifier:
     otherwise the equal expression that makes the binding superfluous.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, module: tvm.IRModule, source: str) -> None:
+        self._module = module
         self.kept: list[tuple[relax.Var, relax.Expr]] = []
         self._source = source
         self._builder = relax.BlockBuilder()
@@ -49,6 +51,8 @@ class Simplifier:
             return relax.Tuple([call.args[0], call.args[0]])
         if name == "nn.batch_norm":
             self._require_inference(var, call)
+        if name == "call_tir":
+            self._require_static_program(call)
         if name in _RESHAPES:
             return self._reshape(var, call)
         same = _IDENTITIES.get(name)
@@ -104,6 +108,16 @@ class Simplifier:
                 f"{self._source}: batch_norm at node '{var.name}' is in training form; "
                 "export the model in inference mode (training=False)"
             )
+
+    def _require_static_program(self, call: relax.Call) -> None:
+        """A tensor program that is generic in a size would be tuned for none, and binding a batch does not reach it."""
+        name = call.args[0].name_hint
+        for buffer in self._module[call.args[0]].params:
+            if not tvm.tirx.is_buffer_var(buffer):
+                raise SymbolicShapeError(buffer.name, f"{self._source}: tensor program '{name}'", _FIXED)
+            for dim in buffer.ty.shape:
+                if not isinstance(dim, tvm.tirx.IntImm):
+                    raise SymbolicShapeError(str(dim), f"{self._source}: tensor program '{name}'", _FIXED)
 
 
 def _is_static(ty: object) -> bool:

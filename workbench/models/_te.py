@@ -10,6 +10,7 @@ from workbench.tvm_seam import relax, tvm
 
 from ._base import Importer, Request
 from ._finish import finish
+from ._relax import tensor_type
 from ._te_stages import Stage, stages
 from .model import Model
 from .symbols import bind_module
@@ -46,7 +47,7 @@ def from_te(source: Any, request: Request, name: str, label: str) -> Model:
         raise ModelError(f"{label}: only placeholders were given; return the computed tensors too")
     inputs = _unique([t for t in tensors if _is_placeholder(t)] + _placeholders(outputs))
     func = tvm.te.create_prim_func([*inputs, *_unique(outputs)])
-    buffers = [func.buffer_map[param] for param in func.params]
+    buffers = list(func.params)  # inputs, then outputs
     module = _module(stages(func, label), buffers[: len(inputs)], buffers[len(inputs) :])
     return finish(bind_module(module, request.batch, label), name=name, source=label)
 
@@ -79,13 +80,13 @@ def _placeholders(outputs: list[Any]) -> list[Any]:
 def _module(program: list[Stage], inputs: list[Any], outputs: list[Any]) -> tvm.IRModule:
     """A Relax ``main`` that calls the stages in order."""
     builder = relax.BlockBuilder()
-    params = [relax.Var(b.name, relax.TensorType(b.shape, b.dtype)) for b in inputs]
+    params = [relax.Var(b.name, tensor_type(b)) for b in inputs]
     value_of = dict(zip(inputs, params, strict=True))
     with builder.function("main", params):
         with builder.dataflow():
             for stage in program:
                 callee = builder.add_func(stage.func, stage.name)
-                types = [relax.TensorType(b.shape, b.dtype) for b in stage.writes]
+                types = [tensor_type(b) for b in stage.writes]
                 args = [value_of[b] for b in stage.reads]
                 call = builder.emit(relax.op.call_tir(callee, args, out_ty=types if len(types) > 1 else types[0]))
                 for index, buffer in enumerate(stage.writes):

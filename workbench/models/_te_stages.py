@@ -37,12 +37,10 @@ def _stage(nest: Any, source: str) -> Stage:
         raise UnsupportedOperator(f"a statement {type(nest).__name__}", "main", source)
     writes = _distinct(region.source for block in blocks for region in block.writes)
     reads = [b for b in _distinct(r.source for block in blocks for r in block.reads) if b not in writes]
-    buffers = [*reads, *writes]
-    handles = [tvm.tirx.Var(f"{b.name}_handle", "handle") for b in buffers]
     root = tvm.s_tir.SBlock([], [], [], "root", nest)
-    body = tvm.s_tir.SBlockRealize([], True, root)
-    func = tvm.tirx.PrimFunc(handles, body, buffer_map=dict(zip(handles, buffers, strict=True)))
-    func = func.with_attr("tirx.noalias", True)
+    # In TVM 0.27 a buffer is a variable, so the buffers are the parameters.
+    func = tvm.tirx.PrimFunc([*reads, *writes], tvm.s_tir.SBlockRealize([], True, root))
+    func = func.with_attr({"tirx.noalias": True, "s_tir": True})
     return Stage(blocks[0].name_hint, func, tuple(reads), tuple(writes))
 
 

@@ -2,7 +2,8 @@
 
 What they repair: ``batch_norm`` reads its arguments one place off and computes batch statistics; Linear, matrix
 products and convolutions fix the result to float32, which breaks half precision and narrows float64; ``rms_norm`` is
-missing; ``scaled_dot_product_attention`` becomes one opaque operator that no fusion rule can look into.
+missing; ``select`` becomes a gather; ``scaled_dot_product_attention`` becomes one opaque operator that no fusion rule
+can look into.
 """
 
 from __future__ import annotations
@@ -106,6 +107,15 @@ def _per_axis(value: Any, default: int, rank: int) -> list[int]:
     return values * rank if len(values) == 1 else values
 
 
+def _select(node: Any, importer: Any) -> relax.Var:
+    """One index of an axis as a slice: TVM's own converter makes it a gather, which reads the index at run time."""
+    x, axis, index = _args(node, importer, "input dim index")
+    axis %= len(x.ty.shape)
+    index = index + int(x.ty.shape[axis]) if index < 0 else index
+    part = _emit(importer, relax.op.strided_slice(x, axes=[axis], begin=[index], end=[index + 1]))
+    return _emit(importer, relax.op.squeeze(part, axis))
+
+
 def _rms_norm(node: Any, importer: Any) -> relax.Var:
     x, shape, weight, eps = _args(node, importer, "input normalized_shape weight eps")
     if weight is None:
@@ -164,6 +174,7 @@ CONVERTERS: dict[str, Callable[[Any, Any], relax.Expr]] = {
     "conv1d.default": _convolution(1),
     "conv2d.default": _convolution(2),
     "conv3d.default": _convolution(3),
+    "select.int": _select,
     "rms_norm.default": _rms_norm,
     "scaled_dot_product_attention.default": _attention,
 }

@@ -18,8 +18,8 @@ from __future__ import annotations
 from workbench.errors import ModelError, UnsupportedOperator
 from workbench.tvm_seam import relax, tvm
 
-from ._assemble import assemble
-from ._relax import bindings_of, flatten, static_shape, substitute
+from ._assemble import Binding, assemble, without_dead_code
+from ._relax import bindings_of, flatten, op_name, static_shape, substitute
 from ._simplify import Simplifier
 
 
@@ -33,7 +33,12 @@ def canonicalise(module: tvm.IRModule, source: str) -> tvm.IRModule:
     if any(isinstance(f, relax.Function) and g.name_hint != "main" for g, f in module.functions_items()):
         module = relax.transform.InlinePrivateFunctions()(_made_private(module))
     module = _rewrite(module, source)
-    return _rewrite(relax.transform.FoldConstant()(module), source)
+    module = _rewrite(relax.transform.FoldConstant()(module), source)
+    if not module["main"].body.blocks:
+        raise ModelError(
+            f"{source}: no operator is left, its outputs are inputs or constants; give a model that computes"
+        )
+    return module
 
 
 def _require_main(module: tvm.IRModule, source: str) -> None:
@@ -64,27 +69,34 @@ def _rewrite(module: tvm.IRModule, source: str) -> tvm.IRModule:
     main = module["main"]
     if not isinstance(main.body, relax.SeqExpr):
         main = relax.transform.Normalize()(module)["main"]
-    simplify = Simplifier(source)
+    simplify = Simplifier(module, source)
     replaced: dict[relax.Var, relax.Expr] = {}
-    for binding in bindings_of(main):
-        value = binding.value
-        if isinstance(value, relax.If):
-            raise UnsupportedOperator("if", binding.var.name, source)
-        if isinstance(binding, relax.MatchCast):
-            replaced[binding.var] = _matched(binding, substitute(value, replaced), source)
-            continue
-        replaced[binding.var] = simplify(binding.var, substitute(value, replaced))
+    casts = {b.var for b in bindings_of(main) if isinstance(b, relax.MatchCast)}
+    for var, value in _live(main, source):
+        value = substitute(value, replaced)
+        replaced[var] = _matched(var, value, source) if var in casts else simplify(var, value)
     outputs = flatten(substitute(main.body.body, replaced))
     _require_tensors(outputs, source)
     return assemble(module, list(main.params), simplify.kept, outputs)
 
 
-def _matched(binding: relax.MatchCast, value: relax.Expr, source: str) -> relax.Expr:
+def _live(main: relax.Function, source: str) -> list[Binding]:
+    """The bindings that count; what the outputs do not need may be as odd as it likes."""
+    bindings = [(binding.var, binding.value) for binding in bindings_of(main)]
+    for var, value in bindings:
+        if isinstance(value, relax.If):
+            raise UnsupportedOperator("if", var.name, source)
+    return without_dead_code(bindings, [main.body.body])
+
+
+def _matched(var: relax.Var, value: relax.Expr, source: str) -> relax.Expr:
     """The value of a cast to the shape it has anyway; any other cast needs a check at run time and is refused."""
-    wanted, found = static_shape(binding.ty), static_shape(value.ty)
+    if isinstance(value, relax.Call):
+        raise UnsupportedOperator(f"{op_name(value)} (its result's shape depends on data)", var.name, source)
+    wanted, found = static_shape(var.ty), static_shape(value.ty)
     if found is None or (wanted is not None and wanted != found):
         raise ModelError(
-            f"{source}: match_cast '{binding.var.name}' of a value of type {value.ty} to {binding.ty}; "
+            f"{source}: match_cast '{var.name}' of a value of type {value.ty} to {var.ty}; "
             "shapes must be known before the model runs"
         )
     return value

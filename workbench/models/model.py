@@ -18,11 +18,9 @@ SourceRun = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
 def numpy_dtype(name: str) -> np.dtype:
     """NumPy's dtype of a TVM dtype name; bfloat16 and the float8 kinds come from ml_dtypes."""
-    if name.startswith(("bfloat16", "float8", "float4", "float6")):
-        import ml_dtypes
+    import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
-    return np.dtype(name)
+    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 @dataclass(frozen=True)
