@@ -43,7 +43,7 @@ def put(connection: sa.Connection, folder: Path, kernel: Kernel) -> None:
     """Writes the code first: a row without its file would be a miss, a file without a row only costs space."""
     sha256 = hashlib.sha256(kernel.code).hexdigest()
     path = code_path(folder, sha256)
-    if not path.exists() or path.stat().st_size != len(kernel.code):
+    if not path.exists() or path.read_bytes() != kernel.code:
         write_file(path, kernel.code)
     schedule = canonical(kernel.schedule.to_json())
     row = {
