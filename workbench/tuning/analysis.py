@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..tvm_seam import tvm
+from ..tvm_seam import tvm, tvm_ffi
 
 _SPATIAL, _REDUCTION = 0, 2  # tvm.tirx.IterVar.DataPar, CommReduce
 
@@ -24,15 +24,10 @@ class Structure:
 def structure(module: Any) -> Structure:
     """Looks at the function ``main`` of an unscheduled module."""
     blocks: list[Any] = []
-    obstacles: list[str] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, tvm.s_tir.SBlock):
-            blocks.append(node)
-        elif isinstance(node, tvm.tirx.While):
-            obstacles.append("it has a while loop")
-
-    tvm.tirx.stmt_functor.post_order_visit(module["main"].body, visit)
+    loops: list[Any] = []
+    body = module["main"].body
+    tvm_ffi.structural_walk(body, [(tvm.s_tir.SBlock, blocks.append), (tvm.tirx.While, loops.append)])
+    obstacles = ["it has a while loop"] if loops else []
     inner = [block for block in blocks if block.name_hint != "root"]
     if not obstacles:
         if not inner:
@@ -50,13 +45,13 @@ def _is_contraction(block: Any) -> bool:
     spatial = [axis.var for axis in axes if int(axis.iter_type) == _SPATIAL]
     if not any(int(axis.iter_type) == _REDUCTION for axis in axes):
         return False
-    written = [region.buffer for region in block.writes]
+    written = [region.source for region in block.writes]
     for region in block.reads:
-        if any(region.buffer.same_as(buffer) for buffer in written):
+        if any(region.source.same_as(buffer) for buffer in written):
             continue
         used: list[Any] = []
         for extent in region.region:
-            tvm.tirx.stmt_functor.post_order_visit(extent.min, used.append)
+            tvm_ffi.structural_walk(extent.min, (tvm.tirx.Var, used.append))
         if any(not any(var.same_as(other) for other in used) for var in spatial):
             return True
     return False

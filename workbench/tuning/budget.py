@@ -22,7 +22,7 @@ class PlannedTask:
     task: Task
     share: float
     trials: int  # all that its search may hold, those in the store included
-    stored: int  # trials that the store has already
+    stored: int  # trials that the store has already; 0 where all of them failed, since the cause may be gone
     seconds: float | None
     cached: bool  # nothing needs to be tried
 
@@ -74,7 +74,7 @@ def preflight(
     for task, share, count in zip(tasks, shares, trials, strict=True):
         nominal = None if budget.nominal_minutes is None else budget.nominal_minutes * 60 * share
         records = store.records(task.workload.key, task.target.key, tvm_version())
-        stored = len(trials_of(records))
+        stored = len(trials_of(records)) if best_of(records) is not None else 0
         planned.append(PlannedTask(task, share, count, stored, nominal, is_covered(records, count, nominal)))
     return Preflight(tuple(planned), _uncovered(planned, budget))
 

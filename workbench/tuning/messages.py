@@ -46,13 +46,13 @@ class ArgumentFiles:
     """A task's inputs and expected outputs as ``.npy`` files in one folder, written once by the parent.
 
     ``inputs`` are the workload's arguments without the outputs, in order. ``reference`` are the outputs in float64,
-    ``native`` those of NumPy in the workload's own dtypes (None where there is none).
+    ``native`` those of NumPy in the workload's own dtypes.
     """
 
     inputs: tuple[Path, ...]
     outputs: tuple[tuple[tuple[int, ...], str], ...]  # shape and dtype
     reference: tuple[Path, ...]
-    native: tuple[Path, ...] | None
+    native: tuple[Path, ...]
 
 
 @dataclass(frozen=True)

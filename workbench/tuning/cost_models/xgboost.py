@@ -20,13 +20,14 @@ class StoreFeatureModel(CostModel):
     Candidates are MetaSchedule's MeasureCandidates of one tuning context.
     """
 
-    def __init__(self, context: Any, seed: int, threads: int, warmup: int = 16) -> None:
+    def __init__(self, context: Any, seed: int, warmup: int = 16) -> None:
         """Before ``warmup`` measurements the scores are seeded random numbers in [0, 1)."""
-        config = ms.cost_model.xgb_model.XGBConfig(seed=seed, nthread=threads)
+        # One thread: the data is small, and threads that wait for each other at every round cost more than they save.
+        config = ms.cost_model.xgb_model.XGBConfig(seed=seed, nthread=1)
         self._context = context
         self._warmup = warmup
         self._random = np.random.default_rng(seed)
-        self._inner = ms.cost_model.XGBModel(config=config, num_warmup_samples=warmup, num_tuning_cores=threads)
+        self._inner = ms.cost_model.XGBModel(config=config, num_warmup_samples=warmup, num_tuning_cores=1)
 
     @property
     def trained(self) -> bool:

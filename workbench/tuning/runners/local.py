@@ -10,11 +10,11 @@ import logging
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...kernels.workload import Workload
-from ...reference import KernelReference, kernel_reference
 from ...store.record import MeasureSettings
 from ..builders._base import BuildResult
 from ..builders.local import scratch_folder
@@ -22,6 +22,9 @@ from ..messages import ArgumentFiles, RunRequest
 from ..task import Task
 from ..workers import Worker, WorkerDied
 from ._base import Runner, RunResult
+
+if TYPE_CHECKING:
+    from ...reference import KernelReference
 
 logger = logging.getLogger(__name__)
 HOPELESS_RATIO = 3.0  # a candidate this much slower than the best so far is timed by a single call
@@ -36,9 +39,11 @@ class LocalRunner(Runner):
         settings: MeasureSettings | None = None,
         timeout_s: float = 30.0,
         threads: int | None = None,
-        reference: Callable[[Workload], KernelReference] = kernel_reference,
+        reference: Callable[[Workload], KernelReference] | None = None,
     ) -> None:
-        """``timeout_s``: seconds that checking and timing one candidate may take together.
+        """``reference``: gives a workload's inputs and expected outputs; default: NumPy's (``workbench.reference``).
+
+        ``timeout_s``: seconds that checking and timing one candidate may take together.
 
         ``threads``: starts the process at once with this many; else the first task's target says how many.
         """
@@ -123,21 +128,27 @@ class LocalRunner(Runner):
     def _argument_files(self, key: str, workload: Workload) -> ArgumentFiles:
         """The task's inputs and expected outputs, written once; the files of earlier tasks are removed."""
         if key not in self._files:
-            reference = self._reference(workload)
+            reference = self._make_reference(workload)
             for old in self._files.values():
-                for path in (*old.inputs, *old.reference, *(old.native or ())):
+                for path in (*old.inputs, *old.reference, *old.native):
                     path.unlink(missing_ok=True)
             outputs = workload.args[len(workload.args) - workload.num_outputs :]
-            native = reference.native
             self._files = {
                 key: ArgumentFiles(
                     self._save("input", reference.inputs),
                     tuple((spec.shape, spec.dtype) for spec in outputs),
                     self._save("reference", reference.reference64),
-                    None if native is None else self._save("native", native),
+                    self._save("native", reference.native),
                 )
             }
         return self._files[key]
+
+    def _make_reference(self, workload: Workload) -> KernelReference:
+        if self._reference is not None:
+            return self._reference(workload)
+        from ...reference import kernel_reference  # SciPy and the operator table, which the fake device does without
+
+        return kernel_reference(workload)
 
     def _save(self, name: str, arrays: Sequence[np.ndarray]) -> tuple[Path, ...]:
         paths = tuple(self._folder / f"{name}{index}.npy" for index in range(len(arrays)))

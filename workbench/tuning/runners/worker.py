@@ -28,10 +28,10 @@ class _Arguments:
 
     def __init__(self, files: ArgumentFiles) -> None:
         self.inputs = [_tensor(np.load(path)) for path in files.inputs]
-        self.outputs = [_tensor(np.zeros(shape, dtype)) for shape, dtype in map(_with_dtype, files.outputs)]
+        self.outputs = [_tensor(np.zeros(shape, dtype)) for shape, dtype in files.outputs]
         self._spoilt = [_spoilt(tensor.numpy()) for tensor in self.outputs]
         self._reference = [np.load(path) for path in files.reference]
-        self._native = None if files.native is None else [np.load(path) for path in files.native]
+        self._native = [np.load(path) for path in files.native]
         self._accepted: list[np.ndarray] = []
 
     def spoil(self) -> None:
@@ -115,10 +115,6 @@ def _time(
 
 def _tensor(array: np.ndarray) -> Any:
     return tvm.runtime.tensor(np.ascontiguousarray(array), tvm.cpu())
-
-
-def _with_dtype(output: tuple[tuple[int, ...], str]) -> tuple[tuple[int, ...], str]:
-    return output
 
 
 def _spoilt(array: np.ndarray) -> np.ndarray:

@@ -128,7 +128,7 @@ class MetaScheduleStrategy(Strategy):
             rand_state=1 + seed % (2**31 - 2),
             task_name=self._task.workload.label,
         )
-        self._model: CostModel = StoreFeatureModel(self._context, seed, threads, warmup=BATCH)
+        self._model: CostModel = StoreFeatureModel(self._context, seed, warmup=BATCH)
         self._database = ms.database.MemoryDatabase()
         self._workload = self._database.commit_workload(self._context.mod)
         self._context.pre_tuning(
