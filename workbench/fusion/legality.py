@@ -31,10 +31,11 @@ ESCAPES = "inner value escapes"
 OVERLAP = "overlap"
 UNCOVERED = "not covered"
 FORBIDDEN = "forbidden edge"
+REWRITE = "rewrite does not apply"
 
 CATEGORIES = (
     UNKNOWN, EMPTY, CYCLE, DTYPE, RANK, OPAQUE, ARGUMENTS, OUTPUTS, DISCONNECTED, ESCAPES, OVERLAP, UNCOVERED,
-    FORBIDDEN,
+    FORBIDDEN, REWRITE,
 )  # fmt: skip
 
 # LLVM code generation of TVM 0.27 handles these; float8, int4, strings and handles have no arithmetic on a CPU.
@@ -127,13 +128,15 @@ def check(
         return
     members = [graph.node(node) for node in graph.order(group)]
     _check_operators(graph, members, rewrite)
+    if rewrite == "fold_batchnorm":
+        _check_foldable(graph, members)
     path = Reachability.of(graph).between(group)
     if path:
         raise IllegalGroup(CYCLE, f"{_list(path)} lies on a path out of the group and back into it")
     if kind == "vertical":
         _check_connected(graph, members)
     _check_signature(graph, group)
-    _check_escapes(graph, group, frozenset(private) | _private_of(members, rewrite))
+    _check_escapes(graph, group, frozenset(private))
 
 
 def check_candidate(graph: Graph, candidate: Candidate) -> None:
@@ -234,11 +237,20 @@ def _check_signature(graph: Graph, group: frozenset[str]) -> None:
         raise IllegalGroup(ARGUMENTS, f"{arguments} tensor arguments, at most {MAX_ARGUMENTS} are allowed")
 
 
-def _private_of(members: Sequence[Node], rewrite: str | None) -> frozenset[str]:
-    """Folding a batch norm into a convolution makes the convolution's own result vanish."""
-    if rewrite != "fold_batchnorm":
-        return frozenset()
-    return frozenset(node.id for node in members if node.op.startswith("nn.conv"))
+def _check_foldable(graph: Graph, members: Sequence[Node]) -> None:
+    """Every batch norm of the group must be the only reader of a conv2d of the group with constant weights."""
+    inside = {node.id for node in members}
+    norms = [node for node in members if node.op == "nn.batch_norm"]
+    for norm in norms:
+        conv = graph.producer(norm.inputs[0])
+        if conv is None or conv.id not in inside or conv.op != "nn.conv2d":
+            raise IllegalGroup(REWRITE, f"fold_batchnorm: {norm.id} follows no conv2d of the group")
+        if any(graph.values[name].data is None for name in (conv.inputs[1], *norm.inputs[1:5])):
+            raise IllegalGroup(REWRITE, f"fold_batchnorm: weights or statistics of {norm.id} are no constants")
+        if graph.users(norm.inputs[0]) != (norm,) or graph.is_output(norm.inputs[0]):
+            raise IllegalGroup(ESCAPES, f"{norm.inputs[0]} of {conv.op} ({conv.id}) is read elsewhere too")
+    if not norms:
+        raise IllegalGroup(REWRITE, "fold_batchnorm: the group has no nn.batch_norm")
 
 
 def _check_escapes(graph: Graph, group: frozenset[str], private: frozenset[str]) -> None:

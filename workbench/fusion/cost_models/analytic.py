@@ -27,6 +27,7 @@ MEMORY_EFFICIENCY = 0.85
 TRANSPOSED_READ = 2.5  # a strided read uses a part of each cache line before it is evicted
 TEMPORARY_SPEEDUP = 8.0  # tiles of an inner result live in L1 or L2
 NOT_OVERLAPPED = 0.3  # of the shorter of compute and traffic; out-of-order cores hide the rest
+ROW_PASSES = 4  # what feeds a normalisation is written to a row buffer once and read back by up to three passes
 VIEW_SECONDS = 0.3e-6  # a reshape on its own is a view of the same buffer
 SPILL = 0.25  # more work for each register file's worth of values that do not fit
 
@@ -96,6 +97,9 @@ def memory_seconds(graph: Graph, work: KernelWork, target: Target) -> float:
                 seconds += factor * graph.values[name].bytes / (speed * level)
                 if _shares_reads(nest):
                     shared.add(name)
+        if nest.root.kind == "reduction" and nest.inlined_flops > 0:
+            rows = graph.values[nest.root.inputs[0]].bytes
+            seconds += ROW_PASSES * rows / (speed * TEMPORARY_SPEEDUP)
     written = sum(graph.values[name].bytes for name in work.outputs)
     return seconds + written / (speed * level)
 

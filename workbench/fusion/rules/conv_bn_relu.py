@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...graph import Graph, Node
-from ..matching import CONVOLUTIONS, Match, activation_of, activations, only_user, residual_of
+from ..matching import Match, activation_of, activations, only_user, residual_of
 from ._base import Candidate, Rule
 
 
@@ -19,7 +19,7 @@ class ConvBnRelu(Rule):
     def propose(self, graph: Graph) -> Iterator[Candidate]:
         known = activations(graph)
         for conv in graph.nodes:
-            norm = only_user(graph, conv.outputs[0]) if conv.op in CONVOLUTIONS else None
+            norm = only_user(graph, conv.outputs[0]) if conv.op == "nn.conv2d" else None
             if norm is None or not _foldable(graph, conv, norm):
                 continue
             nodes: tuple[str, ...] = (conv.id, norm.id)
