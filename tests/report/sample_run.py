@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+
 from workbench.fusion.plan import Decision, Factors, FusionPlan, Group
 from workbench.graph import Graph
 from workbench.kernels.workload import KernelCall, LoweredModel, Workload
@@ -211,7 +212,9 @@ def tune(seed: int = 0, cached: bool = False, schedule_seed: int = 0) -> TuneRes
                 failed[one.status] = failed.get(one.status, 0) + 1
         records += [] if cached else [best]
         correlation = None if cached or source == "library" else 0.87
-        results.append(TaskResult(task, best, tuple(records), us * 7.3e-6, failed, cached, correlation))
+        results.append(
+            TaskResult(task, best, tuple(records), us * 7.3e-6, failed, cached, correlation, "", len(records))
+        )
         assert cached or good
     trials = sum(len(result.records) for result in results)
     return TuneResult(tuple(results), 0.0 if cached else 281.4, trials, True)
@@ -292,7 +295,7 @@ def measurement(
     count: int = 25,
     noise: float = 0.015,
 ) -> VariantMeasurement:
-    """A variant around ``ms`` milliseconds; ``status`` "wrong" or "failed" has no times, as the measure stage has it."""
+    """A variant around ``ms`` milliseconds; ``status`` "wrong" or "failed" has no times, as in a real run."""
     random = np.random.default_rng([seed, sum(name.encode())])
     samples = ms * 1e-3 * (1 + noise * np.abs(random.standard_normal(count)))
     base = name.removesuffix("-untuned")

@@ -76,6 +76,7 @@ def build_run(
     left incomplete is incomplete, whatever ``complete`` says.
     """
     measured = tuple(measurements)
+    greedy = next((one for one in measured if one.name == "greedy" and _usable(one)), None)
     models = dict(lowered) if isinstance(lowered, Mapping) else {one.name: one for one in lowered}
     if tune is not None and not tune.complete and complete:
         complete, incomplete_reason = False, tune.incomplete_reason
@@ -91,13 +92,13 @@ def build_run(
         budget=BudgetPart(
             trials=budget.trials,
             trials_per_task=budget.trials_per_task,
-            minutes=budget.minutes,
+            minutes=budget.nominal_minutes,
             seed=budget.seed,
             strategy=strategy,
         ),
         plan=_plan(plan, models.get("planned"), plan_path),
-        tasks=tuple(_task(result) for result in tune.results) if tune is not None else (),
-        variants=tuple(_variant(one) for one in measured),
+        tasks=tuple(task_part(result) for result in tune.results) if tune is not None else (),
+        variants=tuple(_variant(one, greedy) for one in measured),
         groups_measured=tuple(_group_time(one.name, group, models) for one in measured for group in one.groups),
         reference=reference,
         cache=CachePart() if cache is None else CachePart(hits=cache.hits, builds=cache.builds),
@@ -242,7 +243,8 @@ def _trial(record: Record) -> TrialPart:
     )
 
 
-def _task(result: TaskResult) -> TaskPart:
+def task_part(result: TaskResult) -> TaskPart:
+    """A task as the run keeps it."""
     workload, best = result.task.workload, result.best
     seconds = best.seconds if best is not None else ()
     median = finite(best.median_s) if best is not None else None
@@ -252,7 +254,7 @@ def _task(result: TaskResult) -> TaskPart:
         shapes=workload.shapes,
         weight=result.task.weight,
         variants=result.task.variants,
-        trials=0 if result.cached else len(result.records),
+        trials=result.trials,
         failed=dict(result.failed),
         best_us=None if median is None else median * US,
         low_us=min(seconds) * US if seconds else None,
@@ -274,9 +276,24 @@ def _interval_us(value: Interval | None) -> IntervalUs | None:
     return IntervalUs(median=value.median * US, low=value.low * US, high=value.high * US, n=value.n)
 
 
-def _variant(one: VariantMeasurement) -> VariantPart:
-    ratio, right = one.ratio_to_unfused, one.correctness
-    usable = one.status == "ok" and right.correct
+def _usable(one: VariantMeasurement) -> bool:
+    return one.status == "ok" and one.correctness.correct
+
+
+def _ratio_to_greedy(one: VariantMeasurement, greedy: VariantMeasurement | None) -> IntervalRatio | None:
+    """Greedy's time over this one's; only where both ran in the same rounds."""
+    from ..measure.stats import enough_samples, paired_ratio
+
+    if greedy is None or one is greedy or not one.tuned or not _usable(one):
+        return None
+    if len(one.samples) != len(greedy.samples) or not enough_samples(one.samples):
+        return None
+    ratio = paired_ratio(greedy.samples, one.samples)
+    return IntervalRatio(median=ratio.median, low=ratio.low, high=ratio.high)
+
+
+def _variant(one: VariantMeasurement, greedy: VariantMeasurement | None) -> VariantPart:
+    ratio, right, usable, ran = one.ratio_to_unfused, one.correctness, _usable(one), one.status != "failed"
     return VariantPart(
         name=one.name,
         tuned=one.tuned,
@@ -286,11 +303,12 @@ def _variant(one: VariantMeasurement) -> VariantPart:
         ratio_to_unfused=IntervalRatio(median=ratio.median, low=ratio.low, high=ratio.high)
         if usable and ratio is not None
         else None,
+        ratio_to_greedy=_ratio_to_greedy(one, greedy),
         peak_fraction=_peak_fraction(one),
-        max_abs_error=finite(right.max_abs_error),
-        max_rel_error=finite(right.max_rel_error),
-        error_ratio=finite(right.error_ratio),
-        correct=right.correct,
+        max_abs_error=finite(right.max_abs_error) if ran else None,
+        max_rel_error=finite(right.max_rel_error) if ran else None,
+        error_ratio=finite(right.error_ratio) if ran else None,
+        correct=right.correct and ran,
         status=one.status if right.correct or one.status == "failed" else "wrong",
         message=one.error or right.message,
         samples_us=tuple(sample * US for sample in one.samples) if usable else (),

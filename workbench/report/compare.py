@@ -129,7 +129,8 @@ def ratio_interval(top: Sequence[float], bottom: Sequence[float], seed: int = 0)
     random = np.random.default_rng(seed)
     above, below = np.asarray(top, dtype=float), np.asarray(bottom, dtype=float)
     medians = [
-        np.median(values[random.integers(0, len(values), (RESAMPLES, len(values)))], axis=1) for values in (above, below)
+        np.median(values[random.integers(0, len(values), (RESAMPLES, len(values)))], axis=1)
+        for values in (above, below)
     ]
     low, high = np.percentile(medians[0] / medians[1], [2.5, 97.5])
     return IntervalRatio(median=float(np.median(above) / np.median(below)), low=float(low), high=float(high))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-
 from pydantic import BaseModel, ConfigDict
 
 
@@ -16,8 +15,6 @@ class Part(BaseModel):
     """Base of every part: frozen, finite, and tolerant of fields that a later release of the same schema adds."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, extra="ignore", populate_by_name=True)
-
-
 
 
 class IntervalUs(Part):
@@ -204,6 +201,7 @@ class VariantPart(Part):
     intermediate_bytes: int
     latency_us: IntervalUs | None = None
     ratio_to_unfused: IntervalRatio | None = None
+    ratio_to_greedy: IntervalRatio | None = None
     peak_fraction: float | None = None
     max_abs_error: float | None = None
     max_rel_error: float | None = None

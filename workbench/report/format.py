@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import re
 
 from .document import IntervalRatio, IntervalUs
 
@@ -101,11 +101,16 @@ def operators(ops: tuple[str, ...]) -> str:
     return "+".join(parts)
 
 
-def failures(failed: Mapping[str, int]) -> str:
-    """Failed trials by category: "3 build_error, 1 timeout", or "0"."""
-    return ", ".join(f"{count} {category}" for category, count in sorted(failed.items()) if count) or "0"
-
-
 def shorten(words: str, length: int) -> str:
     """At most ``length`` characters, the last an ellipsis where something was cut off."""
     return words if len(words) <= length else words[: length - 1] + "…"
+
+
+def broken(words: str, width: int, after: str = "+") -> str:
+    """Lines of at most ``width`` characters where that is possible, broken after ``after``."""
+    lines = [""]
+    for part in re.findall(f"[^{re.escape(after)}]*{re.escape(after)}?", words):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)

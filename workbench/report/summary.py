@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import format as fmt
-from .document import VariantPart
+from .document import IntervalRatio, VariantPart
 from .run import Run
 
 MAIN, BASE = "planned", "unfused"
@@ -27,32 +27,40 @@ def _speed(run: Run) -> str:
     time = f"{MAIN} runs in {fmt.time(main.latency_us.median)} {fmt.interval(main.latency_us)}"
     base = run.variant(BASE)
     if main.ratio_to_unfused is None:
-        why = "was not measured" if base is None else f"is {_state(base)}" if base.latency_us is None else "has no ratio"
+        why = (
+            "was not measured" if base is None else f"is {_state(base)}" if base.latency_us is None else "has no ratio"
+        )
         return f"{time}; there is no ratio, since {BASE} {why}"
     return f"{time}, {_gain(main)}"
 
 
 def _gain(main: VariantPart) -> str:
     """Only an interval that leaves 1 out is a difference."""
-    ratio = main.ratio_to_unfused
-    if ratio is None:
-        return ""
+    parts = [
+        _difference(ratio, name)
+        for ratio, name in ((main.ratio_to_unfused, BASE), (main.ratio_to_greedy, "greedy"))
+        if ratio is not None
+    ]
+    return " and ".join(parts)
+
+
+def _difference(ratio: IntervalRatio, other: str) -> str:
     if ratio.low > 1:
-        return f"{fmt.ratio(ratio)} faster than {BASE}"
+        return f"{fmt.ratio(ratio)} faster than {other}"
     if ratio.high < 1:
         slower = ratio.model_copy(update={"median": 1 / ratio.median, "low": 1 / ratio.high, "high": 1 / ratio.low})
-        return f"{fmt.ratio(slower)} SLOWER than {BASE}"
-    return f"no measurable difference to {BASE} ({fmt.ratio(ratio)})"
+        return f"{fmt.ratio(slower)} SLOWER than {other}"
+    return f"without a measurable difference to {other} ({fmt.ratio(ratio)})"
 
 
 def _state(variant: VariantPart) -> str:
     if variant.status == "wrong":
         return "wrong"
-    return "failed" if variant.status == "failed" else "not timed"
+    return "not usable (it failed)" if variant.status == "failed" else "not timed"
 
 
 def _agreement(run: Run) -> str:
-    reference = _reference_name(run.reference)
+    reference = reference_name(run.reference)
     if not run.variants:
         return "nothing was measured"
     bad = [variant for variant in run.variants if not variant.correct]
@@ -69,5 +77,6 @@ def _agreement(run: Run) -> str:
     return " and ".join(parts)
 
 
-def _reference_name(reference: str) -> str:
+def reference_name(reference: str) -> str:
+    """What results were compared with, as it reads in a sentence."""
     return {"numpy float64": "NumPy float64", "": "the float64 reference"}.get(reference, reference)

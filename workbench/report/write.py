@@ -83,4 +83,3 @@ def svg(plot: Figure) -> str:
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "workbench"}):
         plot.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .. import format as fmt
@@ -21,6 +22,8 @@ MARKERS = {"planned": "o", "greedy": "D", "unfused": "s"}
 
 def roofline_plot(run: Run, narrow: bool = False, variants: tuple[str, ...] | None = None) -> Figure:
     """Points: kernels of the tuned ``variants`` (default: all), their area the share of their variant's time."""
+    from matplotlib.collections import PathCollection
+
     points = roofline_points(run, variants)
     if not points:
         return empty(figure(narrow, 2.0), "no kernel was timed, so there is nothing under the roof")
@@ -50,7 +53,7 @@ def roofline_plot(run: Run, narrow: bool = False, variants: tuple[str, ...] | No
     title(plot, f"{run.model.name}: kernels under the roofline")
     legend = axes.legend(loc="lower right", frameon=False, fontsize=9, labelcolor=INK)
     for handle in legend.legend_handles:
-        if hasattr(handle, "set_sizes"):
+        if isinstance(handle, PathCollection):
             handle.set_sizes([55])
     largest = [one for one in points if one.variant == names[-1] and one.share >= LABEL_SHARE][:LABELLED]
     _key(plot, largest, narrow)
@@ -75,10 +78,10 @@ def _roofs(axes: Axes, run: Run, low: float, high: float) -> None:
         textcoords="offset points", ha="left", va="bottom", **text(fontsize=8.5),
     )  # fmt: skip
     start = low * (ridge / low) ** 0.12
-    axes.annotate(
-        f"{fmt.number(target.peak_gbps)} GB/s, {how}", (start, target.peak_gbps * start), xytext=(-5, 6),
-        textcoords="offset points", rotation=45, rotation_mode="anchor", transform_rotates_text=True, ha="left",
-        va="bottom", **text(fontsize=8.5),
+    slope = math.degrees(math.atan(target.peak_gbps))  # of the roof in data units, which the transform turns
+    axes.text(
+        start, 1.2 * target.peak_gbps * start, f"{fmt.number(target.peak_gbps)} GB/s, {how}",
+        rotation=slope, rotation_mode="anchor", transform_rotates_text=True, ha="left", va="bottom", **text(fontsize=8.5),
     )  # fmt: skip
     if target.peaks_measured and target.nominal_gflops and target.nominal_gbps:
         corner = target.nominal_gflops / target.nominal_gbps

@@ -38,7 +38,9 @@ def search_plot(run: Run, narrow: bool = False) -> Figure:
         if narrow or unit == "trial":
             axes.set_ylabel("best so far ÷ final best", **text())
     title(plot, f"{run.model.name}: best time so far")
-    note = f"{cached} of {len(run.tasks)} tasks came from the store and were not searched" if cached else None
+    note = (
+        f"{cached} of {len(run.tasks)} tasks came from the store: nothing was searched for them now" if cached else None
+    )
     handles, labels = panels[0].get_legend_handles_labels()
     plot.legend(
         handles[::-1], labels[::-1], loc="outside lower center", ncols=columns, frameon=False,
