@@ -37,6 +37,8 @@ def load(
         source = os.fspath(source)
     if args is not None and (isinstance(source, str) or not callable(source)):
         raise InputError(f"{source}: args are example tensors of an nn.Module; leave them out for other sources")
+    if args is not None and not isinstance(args, list | tuple):
+        args = (args,)  # a tensor is a sequence too: its rows are not what is meant
     request = Request(source, None if args is None else tuple(args), batch, name)
     for importer in importers():
         if importer.accepts(request):

@@ -18,6 +18,7 @@ from workbench.tvm_seam import relax, tvm
 
 from ._base import Importer, Request
 from ._finish import finish
+from ._relax import static_shape
 from .model import Model, SourceRun
 from .symbols import Dimension, bind_shapes
 from .weights import require_finite
@@ -38,15 +39,15 @@ class OnnxImporter(Importer):
 
     def read(self, request: Request) -> Model:
         path = Path(str(request.text))
+        source = str(request.text)
         proto = _open(path)
-        source = path.name
         shapes = bind_shapes(_input_shapes(proto, source), request.batch, source)
         require_finite(_initializers(proto, path), source)
         framework = "onnxruntime" if importlib.util.find_spec("onnxruntime") else "none"
         return finish(
             _convert(proto, shapes, source),
             name=request.name or path.stem,
-            source=str(request.text),
+            source=source,
             framework=framework,
             source_run=None if framework == "none" else _source_run(path),
             without_framework="onnxruntime is not installed, so the import was not compared; `pip install onnxruntime`",
@@ -59,12 +60,12 @@ def _open(path: Path) -> onnx.ModelProto:
         import onnx
         from onnx import inliner
     except ImportError:
-        raise SetupError(f"{path.name}: reading ONNX files needs the package onnx; run `pip install onnx`") from None
+        raise SetupError(f"{path}: reading ONNX files needs the package onnx; run `pip install onnx`") from None
     if not path.is_file():
         raise ModelError(f"{path}: there is no such file; give the path of an .onnx file")
     try:
         proto = onnx.load(str(path))
-        _require_known_opset(proto, path.name)
+        _require_known_opset(proto, str(path))
         onnx.checker.check_model(str(path), full_check=True)
     except WorkbenchError:
         raise
@@ -75,7 +76,7 @@ def _open(path: Path) -> onnx.ModelProto:
         proto = inliner.inline_local_functions(proto)
     if not proto.graph.node or not proto.graph.output:
         raise ModelError(f"{path}: the graph is empty (no operators); export the model again")
-    _require_known_operators(proto, path.name)
+    _require_known_operators(proto, str(path))
     return proto
 
 
@@ -133,11 +134,14 @@ def _convert(proto: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], source:
         """TVM's importer, whose errors name the node."""
 
         def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
+            node = attrs.get("tvm_custom", {}).get("name", op_name)
             try:
-                return super()._convert_operator(op_name, inputs, attrs, opset)
+                value = super()._convert_operator(op_name, inputs, attrs, opset)
             except Exception as error:  # converters raise whatever they like
-                node = attrs.get("tvm_custom", {}).get("name", op_name)
                 raise UnsupportedOperator(op_name, node, source) from error
+            if _has_unknown_shape(value):
+                raise UnsupportedOperator(f"{op_name} (its result's shape depends on data)", node, source)
+            return value
 
     opset = next((e.version for e in proto.opset_import if e.domain in ("", "ai.onnx")), 1)
     importer = NamingImporter({n: list(s) for n, s in shapes.items()}, None, sanitize=True)
@@ -154,6 +158,12 @@ def _convert(proto: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], source:
         finally:
             if printed.getvalue():
                 _log.debug("TVM's ONNX importer said: %s", printed.getvalue())
+
+
+def _has_unknown_shape(value: Any) -> bool:
+    """All inputs have static shapes, so a dimension that is still unknown depends on data."""
+    ty = value.ty if isinstance(value, relax.Expr) else None
+    return isinstance(ty, relax.TensorType) and static_shape(ty) is None
 
 
 def _source_run(path: Path) -> SourceRun:

@@ -71,7 +71,7 @@ def _saved(path: Path) -> ExportedProgram:
     try:
         import torch
     except ImportError:
-        raise SetupError(f"{path.name}: reading .pt2 files needs PyTorch; run `pip install torch==2.13.0`") from None
+        raise SetupError(f"{path}: reading .pt2 files needs PyTorch; run `pip install torch==2.13.0`") from None
     if not path.is_file():
         raise ModelError(f"{path}: there is no such file; give the path of a program saved by torch.export.save")
     try:

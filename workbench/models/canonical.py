@@ -21,6 +21,7 @@ from workbench.tvm_seam import relax, tvm
 from ._assemble import Binding, assemble, without_dead_code
 from ._relax import bindings_of, flatten, op_name, static_shape, substitute
 from ._simplify import Simplifier
+from .folding import fold_constants
 
 
 def canonicalise(module: tvm.IRModule, source: str) -> tvm.IRModule:
@@ -33,7 +34,7 @@ def canonicalise(module: tvm.IRModule, source: str) -> tvm.IRModule:
     if any(isinstance(f, relax.Function) and g.name_hint != "main" for g, f in module.functions_items()):
         module = relax.transform.InlinePrivateFunctions()(_made_private(module))
     module = _rewrite(module, source)
-    module = _rewrite(relax.transform.FoldConstant()(module), source)
+    module = _rewrite(fold_constants(module), source)
     if not module["main"].body.blocks:
         raise ModelError(
             f"{source}: no operator is left, its outputs are inputs or constants; give a model that computes"
