@@ -20,9 +20,10 @@ __all__ = ["LibrarySchedule", "Parameters", "for_workload", "get", "names"]
 @lru_cache
 def _entries() -> dict[str, dict[str, LibrarySchedule]]:
     """Entries by kind of target and name. Loaded on first use: they import TVM."""
+    from .cpu.attention import FlashAttention
     from .cpu.multi_matmul import MultiMatmul
 
-    entries: dict[str, tuple[LibrarySchedule, ...]] = {"llvm": (MultiMatmul(),)}
+    entries: dict[str, tuple[LibrarySchedule, ...]] = {"llvm": (FlashAttention(), MultiMatmul())}
     return {kind: {entry.name: entry for entry in found} for kind, found in entries.items()}
 
 

@@ -61,6 +61,13 @@ def tile_loops(tile: RegisterTile) -> Iterator[tuple[Expr, Expr]]:
         yield i, vector * tile.lanes + lane
 
 
+@contextmanager
+def lane_loops(tile: RegisterTile) -> Iterator[Expr]:
+    """Loops over the columns of one row of a tile: vectors unrolled, lanes vectorised."""
+    with T.unroll(0, tile.vectors) as vector, T.vectorized(0, tile.lanes) as lane:
+        yield vector * tile.lanes + lane
+
+
 def emit_product(
     tile: RegisterTile,
     accumulators: Buffer,

@@ -84,7 +84,7 @@ class MultiMatmul(LibrarySchedule):
         return _analyse(workload) is not None
 
     def space(self, workload: Workload, target: Target) -> Mapping[str, tuple[int, ...]]:
-        """``tile_rows`` x ``tile_vectors`` registers, ``block_rows`` of x a task, ``column_tasks`` ranges of columns."""
+        """``tile_rows`` x ``tile_vectors`` registers; ``block_rows`` of x and 1 of ``column_tasks`` ranges a task."""
         problem = _problem(workload)
         wide = target.vector_bits >= 512
         tile_rows = [rows for rows in ((8, 12, 6) if wide else (6, 4)) if rows <= problem.rows] or [problem.rows]
@@ -182,10 +182,10 @@ def _writable(problem: _Problem) -> bool:
     """Whether every output has an expression."""
     row, column = tvm.tirx.Var("row", "int32"), tvm.tirx.Var("column", "int32")
     zero = tvm.tirx.const(0.0, "float32")
+    dtypes = {name: problem.graph.values[name].dtype for name in problem.arguments}
     try:
         for branch in problem.branches:
             held = {node.outputs[0]: zero for node in branch.matmuls}
-            dtypes = {name: problem.graph.values[name].dtype for name in problem.arguments}
             _tails(problem, branch, row, column, held, lambda name, _index: tvm.tirx.const(0, dtypes[name]))
     except Unsupported:
         return False
@@ -253,19 +253,18 @@ class _Writer:
             panels = self._panels(width)
             packed = self.packed[name] = T.sblock_alloc_buffer((panels, depth, columns), "float32")
             constant = self.problem.arguments.index(name) in self.workload.layout_free
-            with T.parallel(0, panels) as i, T.serial(0, depth) as k, T.vectorized(0, columns) as j:
-                with T.sblock(f"pack_{len(self.packed) - 1}"):
-                    panel, row = T.axis.spatial(panels, i), T.axis.spatial(depth, k)
-                    column = T.axis.spatial(columns, j)
-                    source = panel * columns + column
-                    T.reads(weight[row, T.min(source, width - 1)])
-                    T.writes(packed[panel, row, column])
-                    if constant:
-                        T.sblock_attr({"meta_schedule.layout_rewrite_preproc": True})
-                    value = weight[row, source]
-                    if width % columns:
-                        value = T.if_then_else(source < width, value, T.float32(0))
-                    T.buffer_store(packed, value, [panel, row, column])
+            loops = (T.parallel(0, panels), T.serial(0, depth), T.vectorized(0, columns))
+            with loops[0] as i, loops[1] as k, loops[2] as j, T.sblock(f"pack_{len(self.packed) - 1}"):
+                panel, row, column = T.axis.spatial(panels, i), T.axis.spatial(depth, k), T.axis.spatial(columns, j)
+                source = panel * columns + column
+                T.reads(weight[row, T.min(source, width - 1)])
+                T.writes(packed[panel, row, column])
+                if constant:
+                    T.sblock_attr({"meta_schedule.layout_rewrite_preproc": True})
+                value = weight[row, source]
+                if width % columns:
+                    value = T.if_then_else(source < width, value, T.float32(0))
+                T.buffer_store(packed, value, [panel, row, column])
 
     def _task(self, row_task: Expr, column_task: Expr) -> None:
         tile = self.tile
