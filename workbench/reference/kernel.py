@@ -1,0 +1,115 @@
+"""Inputs for a kernel, and what it should make of them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import KernelError
+from ..tvm_seam import tvm
+from .dtypes import is_float, np_dtype
+from .evaluation import evaluate, unsupported
+from .tir import argument_roles, evaluate_prim_func
+
+_log = logging.getLogger(__name__)
+_INDEX_LIMIT = 8
+
+
+@dataclass(frozen=True, eq=False)
+class KernelReference:
+    """Seeded inputs of a tensor program in parameter order, its outputs in float64 and in its own dtypes.
+
+    Plain arrays, so that a measuring process needs NumPy alone to judge a candidate: ``compare_all(outputs,
+    reference64, native)``. Integer and bool outputs have their own dtype in ``reference64`` too.
+    """
+
+    inputs: tuple[np.ndarray, ...]
+    reference64: tuple[np.ndarray, ...]
+    native: tuple[np.ndarray, ...]
+
+
+def kernel_reference(program: Any, seed: int = 0) -> KernelReference:
+    """The reference of a PrimFunc, an IRModule with ``main``, or a Workload (which is recognised by ``module``).
+
+    Floats are standard normal, a workload's constants of two and more axes divided by the root of their fan-in;
+    integers lie in [0, 8), or below the smallest axis where they address one; bools are random. Where the values of a
+    program become NaN (the root of a negative variance), its inputs are made positive. A program that the interpreter
+    cannot run is evaluated as the operators of ``program.graph``, when it has one. Raises KernelError.
+    """
+    func = _prim_func(program)
+    constants = tuple(getattr(program, "layout_free", ()))
+    inputs, reference64 = _evaluate_valid(func, program, seed, constants)
+    if any(_has_nan(out) for out in reference64):
+        positive = tuple(np.abs(x) + np_dtype(x.dtype.name).type(0.125) if is_float(x.dtype) else x for x in inputs)
+        again = _evaluate(func, program, positive, "float64")
+        if not any(_has_nan(out) for out in again):
+            inputs, reference64 = positive, again
+    return KernelReference(inputs, reference64, _evaluate(func, program, inputs, "native"))
+
+
+def _prim_func(program: Any) -> Any:
+    module = getattr(program, "module", program)
+    if isinstance(module, tvm.IRModule):
+        module = module["main"]
+    if not isinstance(module, tvm.tirx.PrimFunc):
+        raise KernelError(
+            f"a reference needs a PrimFunc or a module with one named 'main', not {type(program).__name__}"
+        )
+    return module
+
+
+def _evaluate_valid(
+    func: Any, program: Any, seed: int, constants: Collection[int]
+) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """Inputs whose integers are small enough to index with, and their outputs."""
+    read = [param for param, written in zip(func.params, argument_roles(func), strict=True) if not written]
+    extents = [int(n) for param in read for n in param.shape if int(n) > 1]
+    limits = dict.fromkeys([_INDEX_LIMIT, min([_INDEX_LIMIT, *extents]), 1])
+    failure = KernelError("")
+    for limit in limits:
+        inputs = make_inputs(read, seed, constants, limit)
+        try:
+            return inputs, _evaluate(func, program, inputs, "float64")
+        except KernelError as error:
+            failure = error
+            if not any(x.dtype.kind in "iu" for x in inputs):
+                break
+    raise failure
+
+
+def make_inputs(params: Sequence[Any], seed: int, constants: Collection[int], limit: int) -> tuple[np.ndarray, ...]:
+    """Seeded arrays for buffer parameters; ``constants`` are positions of weights, ``limit`` bounds integers."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for i, param in enumerate(params):
+        shape, dtype = tuple(int(n) for n in param.shape), np_dtype(str(param.dtype))
+        if is_float(dtype):
+            scale = 1.0
+            if i in constants and len(shape) > 1:
+                scale = 1 / math.sqrt(max(1, math.prod(shape) // max(shape)))
+            arrays.append((rng.standard_normal(shape, np.float32) * scale).astype(dtype))
+        elif dtype.kind == "b":
+            arrays.append(rng.integers(0, 2, shape).astype(bool))
+        else:
+            arrays.append(rng.integers(0, limit, shape).astype(dtype))
+    return tuple(arrays)
+
+
+def _evaluate(func: Any, program: Any, inputs: Sequence[np.ndarray], dtype: Any) -> tuple[np.ndarray, ...]:
+    try:
+        return tuple(evaluate_prim_func(func, inputs, dtype))
+    except KernelError as error:
+        graph = getattr(program, "graph", None)
+        if graph is None or unsupported(graph):
+            raise
+        _log.debug("the operators of %s stand in for its tensor program: %s", graph.name, error)
+        return tuple(evaluate(graph, inputs, dtype))
+
+
+def _has_nan(array: np.ndarray) -> bool:
+    return is_float(array.dtype) and bool(np.isnan(array).any())
