@@ -151,12 +151,12 @@ def _load(path: Path, stamp: str) -> ReferenceOutputs | None:
     if not path.exists():
         return None
     try:
-        with np.load(path) as file:
+        with np.load(io.BytesIO(path.read_bytes())) as file:
             header = json.loads(file["header"].tobytes())
             if header["stamp"] != stamp:
                 return None
             arrays = [_restored(file[f"a{i}"], name) for i, name in enumerate(header["dtypes"])]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         log.warning("reference %s is damaged (%s) and is computed again", path, error)
         return None
     half = len(arrays) // 2

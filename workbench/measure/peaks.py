@@ -10,6 +10,7 @@ import numpy as np
 import psutil
 
 from ..errors import KernelError
+from ..kernels.tvm_errors import TVM_ERRORS, one_line
 from ..targets import Target
 from ..tvm_seam import tvm, use_threads
 
@@ -41,8 +42,8 @@ def probe(target: Target) -> Peaks:
     try:
         gflops = _multiply_add_gflops(target)
         gbps = _memory_gbps(target)
-    except (tvm.error.TVMError, RuntimeError, ValueError, TypeError) as error:
-        reason = " ".join(str(error).split())[-200:]
+    except TVM_ERRORS as error:
+        reason = one_line(error)
         raise KernelError(f"the machine probe failed for {target.mcpu}: {reason}; check the target") from error
     return Peaks(gflops, gbps, time.perf_counter() - begin)
 

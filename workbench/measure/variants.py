@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +16,7 @@ from .check import ReferenceOutputs, check_outputs
 from .measurement import Correctness, GroupTime, Interval, VariantMeasurement
 from .roofline import group_time
 from .stats import median, median_interval, paired_ratio
-from .timing import Timings, time_interleaved
+from .timing import Clock, Timings, time_interleaved
 
 if TYPE_CHECKING:
     from ..kernels.workload import KernelCall, LoweredModel
@@ -63,6 +64,7 @@ class _Checked:
     correctness: Correctness
     status: str
     error: str = ""
+    run: Callable[[], None] | None = None  # prepared for timing; None unless the status is "ok"
 
 
 def measure_variants(
@@ -74,6 +76,7 @@ def measure_variants(
     seconds: float,
     seed: int = 0,
     on_event: Callable[[str], None] | None = None,
+    clock: Clock = time.perf_counter,
 ) -> tuple[VariantMeasurement, ...]:
     """Checks each variant against the reference, then times the right ones interleaved for about ``seconds``.
 
@@ -84,12 +87,9 @@ def measure_variants(
     checked = [_check(variant, inputs, reference) for variant in variants]
     for one in checked:
         tell(f"{one.variant.name}: {one.error or 'correct'}")
-    right = {one.variant.name: one.variant for one in checked if one.status == "ok"}
-    calls: dict[str, Callable[[], None]] = {
-        name: variant.executable.prepare(inputs) for name, variant in right.items() if variant.executable is not None
-    }
-    slow = frozenset(name for name, variant in right.items() if not variant.tuned)
-    timings = time_interleaved(calls, seconds=seconds, seed=seed, slow=slow)
+    calls = {one.variant.name: one.run for one in checked if one.run is not None}
+    slow = frozenset(one.variant.name for one in checked if not one.variant.tuned)
+    timings = time_interleaved(calls, seconds=seconds, seed=seed, slow=slow, clock=clock)
     tell(f"timed {len(timings.samples)} variants in {timings.seconds:.1f} s")
     return tuple(_measured(one, timings, inputs, target, seconds, seed) for one in checked)
 
@@ -100,13 +100,14 @@ def _check(variant: VariantInput, inputs: Sequence[np.ndarray], reference: Refer
         return _failed(variant, reference, variant.error or "it could not be built")
     try:
         outputs = variant.executable(*inputs)
+        run = variant.executable.prepare(inputs)
     except Exception as error:
         log.debug("%s failed", variant.name, exc_info=True)
         return _failed(variant, reference, _one_line(error))
     actual = [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
     correctness = check_outputs(actual, reference.reference64, reference.native, reference.name)
     if correctness.correct:
-        return _Checked(variant, correctness, "ok")
+        return _Checked(variant, correctness, "ok", run=run)
     return _Checked(variant, correctness, "wrong", f"wrong result: {correctness.message}")
 
 
@@ -123,6 +124,7 @@ def _measured(
     one: _Checked, timings: Timings, inputs: Sequence[np.ndarray], target: Target, seconds: float, seed: int
 ) -> VariantMeasurement:
     name, status, error = one.variant.name, one.status, one.error
+    launched = one.variant.executable or one.variant.lowered  # an executable does not count views as calls
     if name in timings.failed:
         status, error = "failed", _one_line(timings.failed[name])
     samples = timings.samples.get(name, ())
@@ -130,7 +132,7 @@ def _measured(
     return VariantMeasurement(
         name=name,
         tuned=one.variant.tuned,
-        kernels=len(one.variant.lowered.calls),
+        kernels=len(launched.calls),
         intermediate_bytes=one.variant.lowered.intermediate_bytes,
         correctness=one.correctness,
         latency=latency,
