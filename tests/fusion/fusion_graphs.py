@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import numpy as np
+
 from workbench.graph import Graph, Node, Value
 from workbench.graph._classify import kind_of
 from workbench.graph._cost import cost_of

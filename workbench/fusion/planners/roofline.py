@@ -14,6 +14,7 @@ from ..matching import INJECTIVE_KINDS
 from ..plan import Decision, FusionPlan
 from ..profit import factors
 from ..rules import Candidate, Rule, propose
+from ..rules.elementwise_chain import ElementwiseChain
 from ._base import Edges, Partition, Planner, Unit, assemble, unit_from
 from ._explain import edge_decisions, microseconds, recompute_text
 
@@ -144,12 +145,12 @@ class _Planning:
 
     def _consider(self, candidate: Candidate) -> None:
         gain, apart = self._gain(candidate.nodes), self._apart(candidate.nodes)
-        if len(self.partition.taken(candidate.nodes)) > 0:
-            self._overlapped(candidate)
-            return
         if gain < 0:
             tie = -gain <= TIE * apart
             self._decide(candidate, "tie" if tie else "split", self._slower(candidate, tie))
+            return
+        if self.partition.taken(candidate.nodes):
+            self._overlapped(candidate)
             return
         refused = self.partition.refuse(candidate.nodes)
         if refused is not None:
@@ -176,8 +177,11 @@ class _Planning:
         return f"fused is predicted {loss} slower than apart" + (f": {repeated}" if repeated else "")
 
     def absorb(self, pinned: frozenset[str]) -> None:
-        """Merge elementwise units into their neighbours where that is predicted to pay, best first for each unit."""
-        changed = True
+        """Merge elementwise units into their neighbours where that is predicted to pay, best first for each unit.
+
+        This finishes what the elementwise rule began before larger patterns took its nodes: off with that rule.
+        """
+        changed = ElementwiseChain.name in self.extendable
         while changed:
             changed = False
             for unit in self.partition.units():
