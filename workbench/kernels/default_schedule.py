@@ -16,7 +16,7 @@ from typing import Any
 
 from ..targets import Target
 from ..tvm_seam import tvm, tvm_ffi
-from .tvm_errors import TVM_ERRORS, one_line
+from .tvm_errors import SCHEDULE_ERRORS, one_line
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def default_schedule(module: Any, target: Target) -> Any:
         schedule = tvm.s_tir.Schedule(module)
         root = schedule.get_sblock("root", func_name="main")
         names = [schedule.get(block).name_hint for block in schedule.get_child_blocks(root)]
-    except TVM_ERRORS as error:
+    except SCHEDULE_ERRORS as error:
         _log.debug("no block structure, left as it is: %s", one_line(error))
         return module
     if len(set(names)) < len(names):
@@ -53,7 +53,7 @@ def _attempt(schedule: Any, name: str, step: Any) -> Any:
     try:
         trial.work_on("main")
         step(trial, trial.get_sblock(name))
-    except TVM_ERRORS as error:
+    except SCHEDULE_ERRORS as error:
         _log.debug("block %s stays as it is: %s", name, one_line(error))
         return schedule
     return trial
@@ -88,7 +88,7 @@ def _calls(statement: Any) -> int:
 
 def _reads(statement: Any) -> int:
     found: list[Any] = []
-    tvm_ffi.structural_walk(statement.body, (tvm.tirx.BufferLoad, found.append))
+    tvm_ffi.structural_walk(statement.body, (tvm.ir.expr.TensorLoad, found.append))
     return len(found)
 
 
@@ -109,7 +109,7 @@ def _schedule_block(schedule: Any, block: Any, target: Target) -> None:
     outer = [loop for loop in spatial if loop is not inner]
     vector = []
     if inner is not None:
-        lanes = _lanes(int(schedule.get(inner).extent), statement.writes[0].buffer.dtype, target)
+        lanes = _lanes(int(schedule.get(inner).extent), statement.body.buffer.dtype, target)
         rest, lane = schedule.split(inner, [None, lanes])
         outer.append(rest)
         vector = [lane]
@@ -140,7 +140,7 @@ def _vector_loop(schedule: Any, loops: list[Any], statement: Any, spatial: list[
     for loop, axis in zip(loops, statement.iter_vars, strict=True):
         if any(loop is item for item in spatial) and axis.var.same_as(last):
             extent = int(schedule.get(loop).extent)
-            return loop if _lanes(extent, statement.writes[0].buffer.dtype, target) >= 4 else None
+            return loop if _lanes(extent, statement.body.buffer.dtype, target) >= 4 else None
     return None
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from ..tvm_seam import tvm
 
 # TVM has no error class of its own for most failures: its C++ checks arrive as these.
-TVM_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, tvm.error.InternalError)
+TVM_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, tvm.error.InternalError)
+
+
+# What a schedule primitive raises when it refuses.
+SCHEDULE_ERRORS = (tvm.s_tir.ScheduleError, ValueError, tvm.error.InternalError)
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
