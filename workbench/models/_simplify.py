@@ -84,11 +84,10 @@ class Simplifier:
                 f"{self._source}: node '{var.name}' reads the running statistics that batch_norm returns; "
                 "export the model in inference mode"
             )
-        known = self._items.get((operand, item.index))
-        if known is not None:
-            return known
-        self._items[operand, item.index] = var
-        return self._keep(var, item)
+        key = (operand, item.index)
+        if key not in self._items:
+            self._items[key] = self._keep(var, item)
+        return self._items[key]
 
     def _keep(self, var: relax.Var, value: relax.Expr) -> relax.Var:
         normal = self._builder.normalize(value)
