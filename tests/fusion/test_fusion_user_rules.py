@@ -99,7 +99,8 @@ def test_a_user_s_rule_before_the_built_in_ones_has_its_candidate(tmp_path: Path
             "cannot be made without arguments",
         ),
         (
-            "from workbench.fusion import rule\n@rule(name='a')\ndef f(g): return ()\n@rule(name='a')\ndef h(g): return ()\n",
+            "from workbench.fusion import rule\n@rule(name='a')\ndef f(g): return ()\n"
+            "@rule(name='a')\ndef h(g): return ()\n",
             "two rules named a",
         ),
         ("from workbench.fusion import rule\n@rule(kind='diagonal')\ndef f(g): return ()\n", "give 'vertical'"),

@@ -1,0 +1,133 @@
+"""Plans revised on measurements: what is slower than its parts is split, what cannot be scheduled too."""
+
+from __future__ import annotations
+
+import pytest
+from fusion_graphs import TARGET, Net
+
+from workbench.fusion import FusionPlan, check_partition, plan, revise
+from workbench.graph import Graph, from_model
+from workbench.models import zoo
+
+US = 1e-6
+
+
+def _graph() -> Graph:
+    net = Net()
+    m = net.op("matmul", net.input("x", 256, 256), net.const(256, 256), name="m")
+    b = net.op("add", m, net.const(256), name="b")
+    return net.graph(net.op("nn.gelu", b, name="g"))
+
+
+def _fused() -> FusionPlan:
+    made = plan(_graph(), TARGET)
+    assert [group.nodes for group in made.groups] == [("m", "b", "g")]
+    return made
+
+
+def _times(**microseconds: float) -> dict[frozenset[str], float]:
+    """``mb=5`` is the group of nodes m and b."""
+    return {frozenset(names): us * US for names, us in microseconds.items()}
+
+
+def test_a_group_slower_than_its_operators_is_split():
+    revised = revise(_fused(), TARGET, _times(mbg=300, m=100, b=20, g=30, mb=400, bg=60))
+    assert [group.nodes for group in revised.groups] == [("m",), ("b",), ("g",)]
+    decision = next(d for d in revised.decisions if d.nodes == ("m", "b", "g"))
+    assert decision.verdict == "split"
+    assert decision.measured_us == pytest.approx({"fused": 300, "unfused": 150})
+    assert "measured 300 us fused, 150 us as 3 kernels: split again" in decision.reason
+    assert any(d.boundary == "m->b" and d.verdict == "split" for d in revised.decisions)
+
+
+def test_the_best_measured_partition_wins():
+    revised = revise(_fused(), TARGET, _times(mbg=300, m=100, b=20, g=30, mb=101, bg=25))
+    assert [group.nodes for group in revised.groups] == [("m",), ("b", "g")]
+    decision = next(d for d in revised.decisions if d.nodes == ("m", "b", "g"))
+    assert decision.measured_us == pytest.approx({"fused": 300, "partial": 125, "unfused": 150})
+
+
+def test_a_faster_group_stays_and_shows_what_was_measured():
+    revised = revise(_fused(), TARGET, _times(mbg=110, m=100, b=20, g=30, mb=105, bg=40))
+    assert [group.nodes for group in revised.groups] == [("m", "b", "g")]
+    decision = next(d for d in revised.decisions if d.nodes == ("m", "b", "g"))
+    assert decision.verdict == "fuse"
+    assert decision.measured_us == pytest.approx({"fused": 110, "partial": 135, "unfused": 150})
+
+
+def test_within_the_margin_it_is_a_tie_and_stays():
+    revised = revise(_fused(), TARGET, _times(mbg=152, m=100, b=20, g=30, mb=130, bg=55))
+    assert [group.nodes for group in revised.groups] == [("m", "b", "g")]
+    assert next(d for d in revised.decisions if d.nodes == ("m", "b", "g")).verdict == "tie"
+
+
+def test_a_part_that_was_not_measured_is_estimated_from_its_operators():
+    """Operators took ten times their predictions, so an unmeasured part is taken to do so too."""
+    made = _fused()
+    times = {frozenset((d,)): 0.0 for d in "mbg"}
+    unfused = plan(_graph(), TARGET, planner="unfused")
+    for group in unfused.groups:
+        times[frozenset(group.nodes)] = group.predicted_us * US * 10
+    total = sum(times.values())
+    assert [g.nodes for g in revise(made, TARGET, {**times, frozenset("mbg"): total * 2}).groups] == [
+        ("m",),
+        ("b", "g"),
+    ]
+    assert len(revise(made, TARGET, {**times, frozenset("mbg"): total}).groups) == 1  # no certainty: it stays
+
+
+def test_nothing_to_compare_with_means_no_change():
+    made = _fused()
+    assert revise(made, TARGET, {}).groups == made.groups
+    revised = revise(made, TARGET, _times(mbg=1000))
+    assert [group.nodes for group in revised.groups] == [("m", "b", "g")]
+
+
+def test_a_group_that_nothing_schedules_is_split_with_the_reason():
+    failed = {frozenset("mbg"): "ScheduleError: no rule applies"}
+    revised = revise(_fused(), TARGET, _times(m=100, b=20, g=30), failed)
+    check_partition(revised.graph, [group.nodes for group in revised.groups])
+    assert len(revised.groups) == 2
+    decision = next(d for d in revised.decisions if d.nodes == ("m", "b", "g"))
+    assert decision.verdict == "split"
+    assert "no schedule for bias_activation: ScheduleError: no rule applies" in decision.reason
+
+
+def test_parts_that_failed_too_are_not_tried_again():
+    failed = {frozenset("mbg"): "why", frozenset("mb"): "why", frozenset("bg"): "why"}
+    revised = revise(_fused(), TARGET, {}, failed)
+    assert [group.nodes for group in revised.groups] == [("m",), ("b",), ("g",)]
+
+
+def test_a_pinned_group_stays_whatever_was_measured():
+    made = plan(_graph(), TARGET, pins=[("m", "b", "g")])
+    revised = revise(made, TARGET, _times(mbg=900, m=100, b=20, g=30))
+    assert [group.nodes for group in revised.groups] == [("m", "b", "g")]
+
+
+def test_attention_falls_back_to_its_core():
+    graph = from_model(zoo.build("mha"))
+    made = plan(graph, TARGET)
+    whole = next(group for group in made.groups if group.rule == "attention")
+    revised = revise(made, TARGET, {}, {frozenset(whole.nodes): "layouts are not served"})
+    core = next(group for group in revised.groups if group.rule == "attention")
+    assert set(core.nodes) < set(whole.nodes)
+    assert core.ops.count("matmul") == 2
+
+
+def test_a_part_keeps_its_rewrite():
+    graph = from_model(zoo.build("conv_bn_relu"))
+    made = plan(graph, TARGET)
+    conv, norm, relu = made.groups[0].nodes
+    times = {frozenset((conv, norm)): 1e-3, frozenset((relu,)): 1e-5, frozenset((conv, norm, relu)): 2e-3}
+    revised = revise(made, TARGET, {**times, frozenset((conv,)): 3e-3, frozenset((norm,)): 1e-4})
+    assert [(g.nodes, g.rewrite) for g in revised.groups] == [((conv, norm), "fold_batchnorm"), ((relu,), None)]
+
+
+def test_a_revised_plan_reads_back(tmp_path):
+    from workbench.fusion import load_plan
+
+    revised = revise(_fused(), TARGET, _times(mbg=300, m=100, b=20, g=30))
+    revised.save(tmp_path / "plan.json")
+    read = load_plan(tmp_path / "plan.json", revised.graph)
+    assert (read.groups, read.decisions) == (revised.groups, revised.decisions)
