@@ -7,12 +7,15 @@ One file an entry, by kind of target: what it serves, its parameters, the kernel
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from workbench.errors import InputError
-from workbench.kernels.workload import Workload
 from workbench.targets import Target
 
 from ._base import LibrarySchedule, Parameters
+
+if TYPE_CHECKING:
+    from workbench.kernels.workload import Workload
 
 __all__ = ["LibrarySchedule", "Parameters", "for_workload", "get", "names"]
 

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from workbench.kernels.workload import Workload
 from workbench.targets import Target
 from workbench.tvm_seam import tvm
 
@@ -42,6 +41,9 @@ from ._register_tile import (
     lane_loops,
     scheduled_module,
 )
+
+if TYPE_CHECKING:
+    from workbench.kernels.workload import Workload
 
 _NEGATIVE_INFINITY = -math.inf
 

@@ -18,10 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workbench.graph import Graph, Node
-from workbench.kernels.workload import Workload
 from workbench.targets import Target
 from workbench.tvm_seam import tvm
 
@@ -49,6 +48,9 @@ from ._register_tile import (
     float_lanes,
     scheduled_module,
 )
+
+if TYPE_CHECKING:
+    from workbench.kernels.workload import Workload
 
 # A copied row starts this many floats after the end of the last one: rows of 4 KiB would share one set of the L1 cache.
 _ROW_PADDING = 16
