@@ -34,6 +34,8 @@ def test_a_round_trip_loses_nothing(store: Store, other: Store, tmp_path: Path, 
     report = other.import_records(path)
     assert (report.added, report.duplicates, report.rejected) == (4, 0, ())
     assert report.rejected_path is None
+    assert report.describe() == "4 records added, 0 already there"
+    assert report.to_json()["added"] == 4
     assert other.records(*key(record())) == store.records(*key(record()))
     again = other.import_records(path)
     assert (again.added, again.duplicates) == (0, 4)
@@ -75,11 +77,12 @@ def test_bad_lines_are_set_aside_with_their_reasons_while_the_others_load(
     assert report.added == 2
     assert [one.line for one in report.rejected] == [3, 4, 6]
     assert report.rejected_path == tmp_path / "log.jsonl.rejected"
+    assert report.to_json()["rejected"][0]["line"] == 3
     kept = [json.loads(line) for line in report.rejected_path.read_text().splitlines()]
     assert [one["line"] for one in kept] == [3, 4, 6]
     assert "trace" in kept[1]["reason"]
     assert kept[0]["text"] == lines[2]
-    assert "3 lines rejected (line 3:" in report.summary()
+    assert "3 lines rejected (line 3:" in report.describe()
     assert [one.trial for one in other.records(*key(record()))] == [0, 3]
 
 

@@ -124,6 +124,6 @@ def test_prune_drops_other_versions_and_leftovers(store: Store) -> None:
 
 def test_clear_kernels_removes_their_files(store: Store) -> None:
     store.put(kernel())
-    removed = store.clear(kernels=True)
+    removed = store.clear(records=False)
     assert (removed.kernels, removed.bytes) == (1, len(kernel().code))
     assert list((store.path / "kernels").iterdir()) == []

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import StoreError
 from ._kernels import write_file
@@ -37,9 +38,18 @@ class ImportReport:
     rejected: tuple[RejectedLine, ...] = ()
     rejected_path: Path | None = None
 
-    def summary(self) -> str:
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": str(self.path),
+            "added": self.added,
+            "duplicates": self.duplicates,
+            "rejected": [{"line": one.line, "reason": one.reason} for one in self.rejected],
+            "rejected_path": None if self.rejected_path is None else str(self.rejected_path),
+        }
+
+    def describe(self) -> str:
         """One line for people."""
-        text = f"{self.path.name}: {self.added} records added, {self.duplicates} already there"
+        text = f"{self.added} records added, {self.duplicates} already there"
         if self.rejected:
             first = self.rejected[0]
             text += f", {len(self.rejected)} lines rejected (line {first.line}: {first.reason})"

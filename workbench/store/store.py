@@ -226,9 +226,9 @@ class Store:
             return summarise(connection, self.path)
 
     def clear(
-        self, *, kernels: bool = False, records: bool = False, runs: bool = False, references: bool = False
+        self, *, kernels: bool = True, records: bool = True, references: bool = True, runs: bool = False
     ) -> Removed:
-        """Removes everything of the kinds that are named."""
+        """Removes everything of the kinds that are asked for; runs only when they are named."""
         tables = {"kernels": kernels, "records": records, "runs": runs}
         counts: dict[str, int] = {}
         freed = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -34,6 +36,9 @@ class StoreSummary:
     kernel_bytes: int
     runs: int
     targets: tuple[TargetSummary, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"path": str(self.path)}
 
 
 @dataclass(frozen=True)
