@@ -87,7 +87,7 @@ def _variant(name: str, a: VariantPart | None, b: VariantPart | None, comparable
         ratio = ratio_interval(b.samples_us, a.samples_us)
         verdict = judge(ratio)
     return VariantChange(
-        name=name,
+        variant=name,
         verdict=verdict,
         a_us=a.latency_us.median if a is not None and a.latency_us else None,
         b_us=b.latency_us.median if b is not None and b.latency_us else None,
@@ -147,7 +147,7 @@ def _warnings(a: Run, b: Run, variants: Sequence[VariantChange]) -> list[str]:
         for letter, run in (("A", a), ("B", b))
         if not run.complete
     ]
-    control = next((one for one in variants if one.name == CONTROL), None)
+    control = next((one for one in variants if one.variant == CONTROL), None)
     if control is not None and control.verdict in ("faster", "slower") and control.ratio is not None:
         found.append(
             f"{CONTROL}, whose schedules are the same in both, changed to {fmt.ratio(control.ratio)}: "

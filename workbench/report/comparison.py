@@ -32,7 +32,7 @@ class VariantChange:
     ``counts``: whether a slower time is a regression; an untuned variant is there for orientation only.
     """
 
-    name: str
+    variant: str
     verdict: Verdict
     a_us: float | None
     b_us: float | None
@@ -99,8 +99,8 @@ class Comparison:
         if not self.comparable:
             parts = ", ".join(f"{one.what} ({one.a} / {one.b})" for one in self.differences)
             return f"not comparable: the runs differ in {parts}"
-        bad = [f"{one.name} {one.verdict}" for one in self.variants if one.verdict in REGRESSIONS]
-        good = [f"{one.name} {one.verdict}" for one in self.variants if one.verdict in ("faster", "now correct")]
+        bad = [f"{one.variant} {one.verdict}" for one in self.variants if one.verdict in REGRESSIONS]
+        good = [f"{one.variant} {one.verdict}" for one in self.variants if one.verdict in ("faster", "now correct")]
         if bad:
             return f"{'regressed' if self.regressed else 'slower only where not tuned'}: {', '.join([*bad, *good])}"
         if good:
@@ -110,7 +110,7 @@ class Comparison:
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """Variant, A, B, B over A with its interval, and the verdict, as text."""
         return [
-            (one.name, fmt.time(one.a_us), fmt.time(one.b_us), fmt.ratio(one.ratio), one.verdict)
+            (one.variant, fmt.time(one.a_us), fmt.time(one.b_us), fmt.ratio(one.ratio), one.verdict)
             for one in self.variants
         ]
 

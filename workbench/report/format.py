@@ -89,7 +89,8 @@ def seconds(value: float | None) -> str:
         return NONE
     if value < 60:
         return f"{value:.1f} s"
-    return f"{int(value // 60)} min {value % 60:.0f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s"
 
 
 def operators(ops: tuple[str, ...]) -> str:

@@ -84,7 +84,7 @@ def tasks_table(tasks: Sequence[TaskPart]) -> Table:
     table.add_column("schedule", overflow="fold", max_width=20)
     for task in tasks:
         table.add_row(
-            _operators(task.ops, f", {task.weight} calls" if task.weight > 1 else ""),
+            _operators(task.ops, 20, f", {task.weight} calls" if task.weight > 1 else ""),
             "stored" if task.cached else str(task.trials),
             str(sum(task.failed.values()) or ""),
             fmt.time(task.best_us),
@@ -116,7 +116,9 @@ def plan_tables(plan: FusionPlan) -> list[RenderableType]:
     _columns(table, "predicted")
     table.add_column("reason", overflow="fold")
     for group in plan.groups:
-        table.add_row(group.id, _operators(group.ops), group.rule, fmt.time(group.predicted_us), _text(group.reason))
+        table.add_row(
+            group.id, _operators(group.ops, 22), group.rule, fmt.time(group.predicted_us), _text(group.reason)
+        )
     heading = f"{plan.graph.name}: {operators} operators in {len(plan.groups)} kernels, {fused} of them fused"
     parts: list[RenderableType] = [_text(heading, "bold"), table]
     if plan.decisions:
@@ -128,14 +130,14 @@ def decisions_table(decisions: Iterable[_Decision]) -> Table:
     """Verdict, boundary, predicted times and reason."""
     table = _table()
     table.add_column("verdict", no_wrap=True)
-    table.add_column("boundary", overflow="fold", max_width=20)
-    table.add_column("rule", overflow="fold", max_width=14)
+    table.add_column("boundary", overflow="fold", max_width=18)
+    table.add_column("rule", overflow="fold", max_width=16)
     _columns(table, "fused", "apart")
     table.add_column("reason", overflow="fold")
     for one in decisions:
         table.add_row(
             _text(one.verdict, {"fuse": "green", "split": "yellow"}.get(one.verdict, "")),
-            _text(fmt.broken(one.boundary, 20)),
+            _text(fmt.broken(one.boundary, 18)),
             one.rule,
             fmt.time(one.predicted_us.get("fused")),
             fmt.time(one.predicted_us.get("unfused")),
@@ -166,7 +168,7 @@ def comparison_tables(comparison: Comparison) -> list[RenderableType]:
         colour = "red" if verdict in REGRESSIONS else "green" if verdict in ("faster", "now correct") else ""
         table.add_row(name, a, b, ratio, _text(verdict, colour))
     parts.append(table)
-    parts += [_text(f"{one.name}: {one.message}", "red") for one in comparison.variants if one.message]
+    parts += [_text(f"{one.variant}: {one.message}", "red") for one in comparison.variants if one.message]
     parts += [f"group only in {group.side}: {fmt.operators(group.ops)} ({group.rule})" for group in comparison.groups]
     if comparison.schedules:
         parts.append(_schedules_table(comparison.schedules))
@@ -181,7 +183,7 @@ def _schedules_table(changes: Sequence[ScheduleChange]) -> Table:
         table.add_column(side, overflow="fold", max_width=24)
     for one in changes:
         table.add_row(
-            _text(fmt.broken(one.operators, 30)),
+            _text(fmt.broken(one.operators, 28)),
             _text(f"{fmt.time(one.a_us)} {one.source_a}"),
             _text(f"{fmt.time(one.b_us)} {one.source_b}"),
         )
@@ -215,9 +217,9 @@ def _columns(table: Table, *headings: str, right: bool = True) -> None:
         table.add_column(heading, justify="right" if right else "left", no_wrap=True)
 
 
-def _operators(ops: tuple[str, ...], more: str = "") -> Text:
+def _operators(ops: tuple[str, ...], width: int, more: str = "") -> Text:
     """Operators over as many lines as they need, broken after a ``+``."""
-    return _text(fmt.broken(fmt.operators(ops) + more, 22))
+    return _text(fmt.broken(fmt.operators(ops) + more, width))
 
 
 def _text(words: str, style: str = "") -> Text:

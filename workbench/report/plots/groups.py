@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CHARACTER = 6.2  # pixels of a character of a segment's label
+CHARACTER = 7.0  # pixels of a character of a segment's label
 AXIS_PIXELS = {False: 650.0, True: 300.0}  # width of the axes in a wide and a narrow figure
 
 

@@ -79,9 +79,10 @@ def _roofs(axes: Axes, run: Run, low: float, high: float) -> None:
     )  # fmt: skip
     start = low * (ridge / low) ** 0.12
     slope = math.degrees(math.atan(target.peak_gbps))  # of the roof in data units, which the transform turns
+    above = 1.15 * max(target.peak_gbps, target.nominal_gbps or 0.0) * start
     axes.text(
-        start, 1.2 * target.peak_gbps * start, f"{fmt.number(target.peak_gbps)} GB/s, {how}",
-        rotation=slope, rotation_mode="anchor", transform_rotates_text=True, ha="left", va="bottom", **text(fontsize=8.5),
+        start, above, f"{fmt.number(target.peak_gbps)} GB/s, {how}", rotation=slope, rotation_mode="anchor",
+        transform_rotates_text=True, ha="left", va="bottom", **text(fontsize=8.5),
     )  # fmt: skip
     if target.peaks_measured and target.nominal_gflops and target.nominal_gbps:
         corner = target.nominal_gflops / target.nominal_gbps
