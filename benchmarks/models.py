@@ -28,7 +28,7 @@ def figures(names: Sequence[str], trials_per_task: int, store: Path | None, out:
             quiet=True,
             measure_seconds=15,
         )
-        samples = {variant.name: variant.samples_s for variant in run.variants if variant.status == "ok"}
+        samples = {variant.name: variant.samples_us for variant in run.variants if variant.status == "ok"}
         missing = {"unfused", "greedy", "planned"} - samples.keys()
         if missing:
             yield Figure(f"{name}_variants_right", 3 - len(missing), "= 3", False, detail={"missing": sorted(missing)})

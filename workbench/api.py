@@ -52,12 +52,14 @@ def plan(
     *,
     rules: Rules = None,
     planner: str = "roofline",
+    plan: FusionPlan | str | Path | None = None,
     store: Store | str | Path | None = None,
 ) -> FusionPlan:
     """Decides which operators become one kernel, with a reason for every boundary.
 
     ``rules``: a file of your own rules, used beside the built-in ones, or a sequence of Rule objects used instead of
-    them. Raises RuleError, TargetError, ModelError.
+    them. ``plan``: a plan document to read instead of making one.
+    Raises RuleError, TargetError, ModelError, PlanError.
 
     >>> [group.rule for group in plan("residual_layernorm").groups]
     ['residual_norm']
@@ -65,7 +67,7 @@ def plan(
     model = _model(model)
     with _store(store) as opened:
         wanted = job.with_peaks(_target(target), opened)
-    made = make_plan(from_model(model), wanted, rules=_rules(rules), planner=planner)
+    made = _plan(plan, model) or make_plan(from_model(model), wanted, rules=_rules(rules), planner=planner)
     return replace(made, model=model, target=wanted)
 
 

@@ -13,6 +13,7 @@ from .fusion import FusionPlan, Rule, revise
 from .fusion import plan as make_plan
 from .graph import Graph, from_model
 from .kernels import CacheReport, Executable, LoweredModel, compile_model, lower, lower_greedy
+from .kernels.build import find_linker
 from .measure import environment, measure_variants, probe, reference_outputs
 from .measure.import_check import check_import
 from .measure.variants import VariantInput
@@ -21,7 +22,7 @@ from .report import Run, build_run
 from .store import ScheduleSpec, Store
 from .targets import Target
 from .tuning import Budget, TuneResult, make_tasks, tune_tasks
-from .tvm_seam import use_threads
+from .tvm_seam import tvm_version, use_threads
 
 DEFAULT_SCHEDULE = ScheduleSpec("default", "default", {})
 UNTUNED = "unfused-untuned"
@@ -71,6 +72,12 @@ def with_peaks(target: Target, store: Store) -> Target:
         store.set_peaks(target.key, peaks.gflops, peaks.gbps)
         known = (peaks.gflops, peaks.gbps)
     return target.with_peaks(*known)
+
+
+def prepare(settings: Settings) -> None:
+    """What must hold before anything is built or timed. Raises SetupError: no linker, or too few threads."""
+    find_linker()
+    use_threads(settings.target.threads)
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,7 @@ def _rest(budget: Budget, used: TuneResult) -> Budget:
         budget,
         trials=None if budget.trials is None else max(budget.trials - used.trials, 1),
         minutes=None if budget.minutes is None else max(budget.minutes - used.seconds / 60, 0.05),
+        of_minutes=budget.nominal_minutes,
     )
 
 
@@ -170,6 +178,15 @@ def schedules(result: TuneResult) -> dict[str, ScheduleSpec]:
     }
 
 
+def stored_schedules(lowered: LoweredModel, target: Target, store: Store) -> dict[str, ScheduleSpec]:
+    """The best schedule that the store has for each workload; the default where it has none."""
+    chosen = {}
+    for key in lowered.workloads:
+        best = store.best(key, target.key, tvm_version())
+        chosen[key] = DEFAULT_SCHEDULE if best is None else best.schedule
+    return chosen
+
+
 def compile_variants(
     model: Model, tuned: Tuned, settings: Settings
 ) -> tuple[dict[str, Executable], dict[str, str], CacheReport]:
@@ -200,7 +217,7 @@ def main_job(model: Model, settings: Settings, face: Face | None = None) -> Run:
     """
     face = face or SilentFace()
     timings = Timings()
-    use_threads(settings.target.threads)
+    prepare(settings)
     host = environment()  # before the job loads the machine
     with timings.stage("probe"):
         settings = replace(settings, target=with_peaks(settings.target, settings.store))

@@ -6,15 +6,19 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
 import sys
 import types
 from importlib import metadata
+from pathlib import Path
 
 from .errors import SetupError
 
 # apache-tvm-ffi 0.1.15 changed what ``save_json`` returns a pointer to: TVM 0.27 then segfaults in every database.
 WORKING_VERSIONS = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post1", "xgboost": "3.2"}
+INTRINSICS = "tvm.s_tir.tensor_intrin"
 
 
 def check_versions() -> None:
@@ -34,9 +38,7 @@ def check_versions() -> None:
 
 def stub_tensor_intrinsics() -> None:
     """Keeps MetaSchedule from parsing 500 tensor intrinsics (28 s a process); the LLVM target needs none of them."""
-    name = "tvm.s_tir.tensor_intrin"
-    if name not in sys.modules:
-        sys.modules[name] = types.ModuleType(name)
+    sys.modules.setdefault(INTRINSICS, types.ModuleType(INTRINSICS))
 
 
 def allow_all_cores() -> None:
@@ -60,6 +62,14 @@ __all__ = ["GenericConst", "check_versions", "relax", "structural_json", "tvm", 
 def tvm_version() -> str:
     """The installed TVM's version, for keys and reports."""
     return metadata.version("apache-tvm")
+
+
+@functools.cache
+def register_dot_product_intrinsics() -> None:
+    """Registers the x86 tensor intrinsics, which MetaSchedule's default rules name on a CPU with VNNI (1 s, once)."""
+    package = sys.modules[INTRINSICS]
+    package.__path__ = [str(Path(tvm.__file__).parent / "s_tir" / "tensor_intrin")]  # past its slow __init__
+    importlib.import_module(f"{INTRINSICS}.x86")
 
 
 def structural_json(node: object) -> str:

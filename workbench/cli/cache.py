@@ -31,13 +31,15 @@ def cache(
     Example: workbench cache --import-builtin
     """
     from ..report.terminal import store_table
-    from ..store import Store, builtin_logs
+    from tuning_logs import paths
+
+    from ..store import Store
 
     reports = []
     with Store(store) as opened:
         if clear:
             opened.clear()
-        for path in [*([import_logs] if import_logs else []), *(builtin_logs() if import_builtin else [])]:
+        for path in [*([import_logs] if import_logs else []), *(paths() if import_builtin else [])]:
             reports.append((path, opened.import_records(path)))
         if export_logs is not None:
             opened.export_records(export_logs)

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import KernelError
 from ..store.record import ScheduleSpec
 from ..targets import Target
-from ..tvm_seam import tvm
+from ..tvm_seam import register_dot_product_intrinsics, tvm
 from .default_schedule import default_schedule
 from .tvm_errors import TVM_ERRORS, one_line
 from .workload import Workload
@@ -35,6 +35,7 @@ def schedule_workload(workload: Workload, target: Target, spec: ScheduleSpec) ->
 
 def _replay(workload: Workload, target: Target, spec: ScheduleSpec) -> Any:
     """A trace holds the post-processing of MetaSchedule as well, so that replaying it is all there is to do."""
+    register_dot_product_intrinsics()
     with tvm.target.Target(target.tvm_dict()):
         schedule = tvm.s_tir.Schedule(workload.module)
         tvm.s_tir.schedule.Trace.apply_json_to_schedule(spec.data, schedule)
