@@ -1,7 +1,8 @@
 """A plan as a picture: an inline SVG of the graph with its groups as coloured frames, and tables beside it.
 
-Layers are the longest paths over contracted groups (Sugiyama, Tagawa, Toda 1981), ordered by barycentres; a group's
-nodes are stacked inside its frame, so frames never overlap.
+Layers are the longest paths over contracted groups (Sugiyama, Tagawa, Toda 1981) and run from left to right, in
+lines like text; groups of a layer are ordered by the barycentre of what they read. A group's nodes are stacked inside
+its frame, so frames never overlap.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ from .plan import Decision, FusionPlan, Group
 
 FULL_DETAIL = 160  # nodes up to which each is drawn; beyond, a group is one box
 MAX_GROUPS = 400  # groups up to which anything is drawn
-NODE_W, NODE_H, GAP, PAD, HEAD, LAYER_GAP, SIDE_GAP = 118, 22, 5, 8, 16, 34, 18
+LINE_W = 1200  # pixels after which the next layer starts a new line
+NODE_W, NODE_H, GAP, PAD, HEAD, LAYER_GAP, SIDE_GAP, LINE_GAP = 118, 22, 5, 8, 16, 36, 16, 34
 PALETTE = ("#4477aa", "#228833", "#aa3377", "#ee6677", "#66ccee", "#ccbb44", "#997700", "#117733", "#882255")
 SINGLE_COLOUR = "#8a8f98"
 
 
 @dataclass(frozen=True)
 class Box:
-    """A group's frame: its left upper corner and size, in pixels."""
+    """A group's frame: its left upper corner and size, in pixels; and the line that it is in."""
 
     x: float
     y: float
     width: float
     height: float
+    line: int
+    below: float  # y of the gap under its line
 
 
 def draw_svg(plan: FusionPlan) -> str:
@@ -56,27 +60,44 @@ def _svg(width: float, height: float, body: str) -> str:
 
 def _place(plan: FusionPlan, detailed: bool) -> tuple[dict[str, Box], float, float]:
     before = _group_edges(plan)
-    layer: dict[str, int] = {}
-    for group in plan.groups:  # in execution order, so that producers are placed first
-        layer[group.id] = max((layer[p] + 1 for p in before[group.id]), default=0)
-    rows: list[list[Group]] = [[] for _ in range(max(layer.values()) + 1)]
-    for group in plan.groups:
-        rows[layer[group.id]].append(group)
-    centre: dict[str, float] = {}
     sizes = {group.id: _size(group, detailed) for group in plan.groups}
-    total = max(sum(sizes[g.id][0] + SIDE_GAP for g in row) for row in rows) + SIDE_GAP
+    centre: dict[str, float] = {}
     boxes: dict[str, Box] = {}
-    y = float(LAYER_GAP) / 2
-    for row in rows:
-        row.sort(key=lambda g: _barycentre(before[g.id], centre, total / 2))
-        x = (total - sum(sizes[g.id][0] + SIDE_GAP for g in row) + SIDE_GAP) / 2
-        for group in row:
-            width, height = sizes[group.id]
-            boxes[group.id] = Box(x, y, width, height)
-            centre[group.id] = x + width / 2
-            x += width + SIDE_GAP
-        y += max(sizes[g.id][1] for g in row) + LAYER_GAP
-    return boxes, total, y - LAYER_GAP / 2
+    top = float(LINE_GAP)
+    for number, line in enumerate(_lines(_layers(plan, before))):
+        tall = max(_height(layer, sizes) for layer in line)
+        x = float(SIDE_GAP)
+        for layer in line:
+            layer.sort(key=lambda g: _barycentre(before[g.id], centre, top + tall / 2))
+            y = top + (tall - _height(layer, sizes)) / 2
+            for group in layer:
+                width, height = sizes[group.id]
+                boxes[group.id] = Box(x, y, width, height, number, top + tall + LINE_GAP / 2)
+                centre[group.id] = y + height / 2
+                y += height + SIDE_GAP
+            x += NODE_W + 2 * PAD + LAYER_GAP
+        top += tall + LINE_GAP
+    right = max(box.x + box.width for box in boxes.values())
+    return boxes, right + LAYER_GAP, top
+
+
+def _layers(plan: FusionPlan, before: Mapping[str, Sequence[str]]) -> list[list[Group]]:
+    depth: dict[str, int] = {}
+    for group in plan.groups:  # in execution order, so that producers are placed first
+        depth[group.id] = max((depth[p] + 1 for p in before[group.id]), default=0)
+    layers: list[list[Group]] = [[] for _ in range(max(depth.values()) + 1)]
+    for group in plan.groups:
+        layers[depth[group.id]].append(group)
+    return layers
+
+
+def _lines(layers: list[list[Group]]) -> list[list[list[Group]]]:
+    count = max(1, int(LINE_W // (NODE_W + 2 * PAD + LAYER_GAP)))
+    return [layers[i : i + count] for i in range(0, len(layers), count)]
+
+
+def _height(layer: Sequence[Group], sizes: Mapping[str, tuple[float, float]]) -> float:
+    return sum(sizes[group.id][1] + SIDE_GAP for group in layer) - SIDE_GAP
 
 
 def _barycentre(producers: Sequence[str], centre: Mapping[str, float], default: float) -> float:
@@ -113,19 +134,36 @@ def _frame(plan: FusionPlan, group: Group, box: Box, detailed: bool) -> str:
     parts = [
         f"<g><title>{title}</title>",
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="6" '
-        f'fill="{colour}" fill-opacity="0.13" stroke="{colour}" stroke-width="1.4"/>',
+        f'fill="{_tint(colour)}" stroke="{colour}" stroke-width="1.4"/>',
         f'<text x="{box.x + PAD:.1f}" y="{box.y + 12:.1f}" class="head" fill="{colour}">'
         f"{escape(_cut(f'{group.id} {group.rule}', 22))}</text>",
     ]
-    labels = [plan.graph.node(node).op.removeprefix("nn.") for node in group.nodes] if detailed else [_summary(group)]
-    for row, label in enumerate(labels):
+    labels = [(_op(plan, node), _result(plan, node)) for node in group.nodes] if detailed else [(_summary(group), "")]
+    for row, (label, hint) in enumerate(labels):
         y = box.y + HEAD + row * (NODE_H + GAP)
         parts.append(
             f'<rect x="{box.x + PAD:.1f}" y="{y:.1f}" width="{NODE_W}" height="{NODE_H}" rx="3" fill="#fff" '
-            f'stroke="{colour}" stroke-width="0.8"/><text x="{box.x + PAD + NODE_W / 2:.1f}" y="{y + 15:.1f}" '
-            f'text-anchor="middle" class="op">{escape(_cut(label, 20))}</text>'
+            f'stroke="{colour}" stroke-width="0.8"><title>{escape(hint)}</title></rect>'
+            f'<text x="{box.x + PAD + NODE_W / 2:.1f}" y="{y + 15:.1f}" text-anchor="middle" class="op" '
+            f'pointer-events="none">{escape(_cut(label, 20))}</text>'
         )
     return "".join([*parts, "</g>"])
+
+
+def _op(plan: FusionPlan, node: str) -> str:
+    return plan.graph.node(node).op.removeprefix("nn.")
+
+
+def _result(plan: FusionPlan, node: str) -> str:
+    """Name, shape and type of what a node makes: the text under the pointer."""
+    values = [plan.graph.values[out] for out in plan.graph.node(node).outputs]
+    return "; ".join(f"{v.name}: {v.dtype}[{', '.join(map(str, v.shape))}]" for v in values)
+
+
+def _tint(colour: str) -> str:
+    """The colour at 13 % on white, opaque: edges pass behind frames."""
+    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - 0.13 * (255 - channel)):02x}" for channel in channels)
 
 
 def _summary(group: Group) -> str:
@@ -138,7 +176,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _edges(plan: FusionPlan, boxes: Mapping[str, Box], detailed: bool) -> str:
-    """Curves from frame to frame; with detail they end at the node that reads."""
+    """Curves from the node that writes to the node that reads; from frame to frame without detail."""
     drawn: dict[tuple[str, str], str] = {}
     for group in plan.groups:
         for row, node in enumerate(group.nodes):
@@ -153,17 +191,15 @@ def _edges(plan: FusionPlan, boxes: Mapping[str, Box], detailed: bool) -> str:
 
 
 def _curve(source: Box, row: int, sink: Box, place: int) -> str:
-    x1, y1 = source.x + source.width / 2, source.y + source.height
-    if row < int((source.height - HEAD - PAD) / (NODE_H + GAP) + 0.5) - 1:  # not the last: leave at the side
-        x1, y1 = source.x + PAD + NODE_W, source.y + HEAD + row * (NODE_H + GAP) + NODE_H / 2
-    x2, y2 = sink.x + sink.width / 2, sink.y
-    if place > 0:
-        x2, y2 = sink.x + PAD, sink.y + HEAD + place * (NODE_H + GAP) + NODE_H / 2
-    bend = max(18.0, abs(y2 - y1) / 2)
-    return (
-        f'<path class="edge" marker-end="url(#wb-arrow)" d="M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} '
-        f'{x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"/>'
-    )
+    """From the right side of row ``row`` to the left side of row ``place``; to another line through the gap below."""
+    x1, y1 = source.x + source.width, source.y + HEAD + row * (NODE_H + GAP) + NODE_H / 2
+    x2, y2 = sink.x, sink.y + HEAD + place * (NODE_H + GAP) + NODE_H / 2
+    if source.line == sink.line:
+        bend = max(14.0, (x2 - x1) / 2)
+        path = f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+    else:
+        path = f"M{x1:.1f} {y1:.1f}h{LAYER_GAP / 3:.1f}V{source.below:.1f}H{x2 - 10:.1f}V{y2:.1f}H{x2:.1f}"
+    return f'<path class="edge" marker-end="url(#wb-arrow)" d="{path}"/>'
 
 
 def plan_html(plan: FusionPlan) -> str:
@@ -173,7 +209,10 @@ def plan_html(plan: FusionPlan) -> str:
         f"<p><b>{escape(plan.graph.name)}</b>: {apart} operators in {len(plan.groups)} kernels "
         f"({escape(plan.planner)} planner), predicted {plan.predicted_us:.0f} us</p>"
     )
-    rows = [[row[name] for name in ("id", "rule", "ops", "predicted", "reason")] for row in plan.describe()]
+    rows = [
+        [row["id"], row["rule"], row["ops"].replace("+", " + "), row["predicted"], row["reason"].replace("+", " + ")]
+        for row in plan.describe()
+    ]
     groups = _table(("group", "rule", "operators", "predicted", "reason"), rows)
     decisions = _table(
         ("boundary", "rule", "verdict", "predicted fused / partial / unfused", "measured", "recompute", "reason"),
@@ -188,8 +227,8 @@ def plan_html(plan: FusionPlan) -> str:
 def _decision_row(decision: Decision) -> list[str]:
     recompute = "" if decision.factors is None else f"{decision.factors.recompute:.4g}"
     return [
-        _cut(decision.boundary, 60), decision.rule, decision.verdict, _times(decision.predicted_us),
-        _times(decision.measured_us or {}), recompute, decision.reason,
+        _cut(decision.boundary.replace("+", " + "), 60), decision.rule, decision.verdict, _times(decision.predicted_us),
+        _times(decision.measured_us or {}), recompute, decision.reason.replace("+", " + "),
     ]  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Unit:
     extendable: bool = True
 
     @staticmethod
-    def single(node: str, reason: str = "no candidate with it was predicted to pay") -> Unit:
+    def single(node: str, reason: str = "no candidate that holds it was taken; see the decisions") -> Unit:
         return Unit((node,), SINGLE, SINGLE, reason)
 
 
