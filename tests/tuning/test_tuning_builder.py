@@ -29,7 +29,7 @@ def never_ending() -> Candidate:
     from workbench.tvm_seam import tvm
 
     schedule = tvm.s_tir.Schedule(matmul_task(64).workload.module)
-    block = schedule.get_sblock("T_matmul_NN")
+    block = schedule.get_sblock("T_matmul")
     for loop in schedule.get_loops(block):
         schedule.unroll(loop)
     return Candidate(ScheduleSpec("library", "never-ending", {}), schedule.mod)
@@ -44,7 +44,7 @@ def builder() -> Iterator[LocalBuilder]:
 
 class TestFakeBuilder(BuilderContract):
     task = plain_task()
-    candidates = [Candidate(ScheduleSpec("library", "grid", {"x": x}), None) for x in range(3)]
+    candidates = tuple(Candidate(ScheduleSpec("library", "grid", {"x": x}), None) for x in range(3))
 
     def make(self) -> FakeBuilder:
         return FakeBuilder()
@@ -52,7 +52,7 @@ class TestFakeBuilder(BuilderContract):
 
 class TestLocalBuilder(BuilderContract):
     task = matmul_task()
-    candidates = [DEFAULT, *MetaScheduleStrategy(matmul_task(), 0, [], population=32).ask(3)]
+    candidates = (DEFAULT, *MetaScheduleStrategy(matmul_task(), 0, [], population=32).ask(3))
 
     def make(self) -> LocalBuilder:
         return LocalBuilder(jobs=2, timeout_s=60)
@@ -77,9 +77,10 @@ def test_a_worker_killed_in_mid_build_costs_its_candidate_alone(builder: LocalBu
         time.sleep(1.0)
         os.kill(builder.pids[0], signal.SIGKILL)
 
+    candidates = [never_ending(), DEFAULT, DEFAULT]
     killer = threading.Thread(target=kill)
     killer.start()
-    results = builder.build(matmul_task(), [never_ending(), DEFAULT, DEFAULT])
+    results = builder.build(matmul_task(), candidates)
     killer.join()
     assert [result.status for result in results] == ["crash", "ok", "ok"]
     assert "SIGKILL" in results[0].error

@@ -1,0 +1,221 @@
+"""The local runner: its contract, wrong, crashing and hanging candidates, and prepacked weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tuning_tasks import TARGET, matmul_task, plain_task
+
+from workbench.kernels.kernel import Kernel
+from workbench.kernels.workload import Workload
+from workbench.models.model import TensorSpec
+from workbench.store.record import MeasureSettings, ScheduleSpec
+from workbench.tuning import Budget, Candidate, MemoryStore, Task, tune_tasks
+from workbench.tuning.builders import BuildResult, FakeBuilder, LocalBuilder
+from workbench.tuning.runners import FakeRunner
+from workbench.tuning.runners.local import LocalRunner
+from workbench.tuning.strategies import MetaScheduleStrategy
+from workbench.tuning.testing import RunnerContract
+from workbench.tvm_seam import tvm
+
+SETTINGS = MeasureSettings(number=1, repeat=2, min_repeat_ms=1)
+DEFAULT = Candidate(ScheduleSpec("default", "default", {}), None)
+MATMUL = matmul_task()
+
+
+def matmul_reference(workload: Workload) -> Any:
+    """Seeded inputs and NumPy's results for relu(a @ b + c)."""
+    random = np.random.default_rng(0)
+    inputs = [random.standard_normal(spec.shape).astype(spec.dtype) for spec in workload.args[:-1]]
+
+    def compute(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> list[np.ndarray]:
+        return [np.maximum(a @ b + c, 0)]
+
+    return SimpleNamespace(
+        inputs=inputs, reference64=compute(*[x.astype("float64") for x in inputs]), native=compute(*inputs)
+    )
+
+
+@pytest.fixture(scope="module")
+def builder() -> Iterator[LocalBuilder]:
+    made = LocalBuilder(jobs=1)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[LocalRunner]:
+    made = LocalRunner(SETTINGS, threads=2, reference=matmul_reference)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def good(builder: LocalBuilder) -> BuildResult:
+    result = builder.build(MATMUL, [DEFAULT])[0]
+    assert result.status == "ok", result.error
+    return result
+
+
+def from_c(tmp_path: Path, body: str) -> BuildResult:
+    """A library whose kernel is a C function in place of a compiled schedule."""
+    source = tmp_path / "kernel.c"
+    source.write_text(
+        "#include <signal.h>\n#include <unistd.h>\n"
+        "int __tvm_ffi_kernel(void* handle, const void* args, int count, void* result) {" + body + "}\n"
+    )
+    library = tmp_path / "kernel.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    kernel = Kernel("kernel", MATMUL.workload.key, TARGET.key, "0", DEFAULT.schedule, (), b"")
+    return BuildResult(kernel, library, "ok", "", 0.0)
+
+
+class TestFakeRunner(RunnerContract):
+    task = plain_task()
+    builds = tuple(FakeBuilder().build(plain_task(), [DEFAULT, DEFAULT]))
+
+    def make(self) -> FakeRunner:
+        return FakeRunner()
+
+
+class TestLocalRunner(RunnerContract):
+    task = MATMUL
+
+    @pytest.fixture(autouse=True)
+    def _builds(self, good: BuildResult) -> None:
+        self.builds = (good, good)
+
+    def make(self) -> LocalRunner:
+        return LocalRunner(SETTINGS, reference=matmul_reference)
+
+
+def test_a_right_candidate_is_timed_at_the_given_settings(runner: LocalRunner, good: BuildResult) -> None:
+    result = runner.run(MATMUL, [good])[0]
+    assert result.status == "ok"
+    assert len(result.seconds) == SETTINGS.repeat
+    assert runner.run(MATMUL, [good])[0].status == "ok"
+
+
+# W39: a schedule that compiles, runs and computes something else.
+@pytest.mark.parametrize(("name", "change"), [("sum", "C[i] + 1"), ("nan", "C[i] * nan"), ("unwritten", None)])
+def test_a_wrong_candidate_is_never_timed(
+    builder: LocalBuilder, runner: LocalRunner, good: BuildResult, name: str, change: str | None
+) -> None:
+    te, topi = tvm.te, tvm.topi
+    a, b, c = (te.placeholder(spec.shape, name=spec.name) for spec in MATMUL.workload.args[:-1])
+    right = topi.nn.relu(topi.add(topi.matmul(a, b), c))
+    wrongs = {
+        "sum": te.compute(right.shape, lambda i, j: right[i, j] + tvm.tirx.if_then_else(i == 63, 1e-3, 0.0)),
+        "nan": te.compute(right.shape, lambda i, j: tvm.tirx.if_then_else(i + j == 0, float("nan"), right[i, j])),
+        "unwritten": te.compute(right.shape, lambda i, j: tvm.tirx.if_then_else(i + j == 0, 0.0, right[i, j])),
+    }
+    module = tvm.IRModule({"main": te.create_prim_func([a, b, c, wrongs[name]]).with_attr("global_symbol", "main")})
+    build = builder.build(MATMUL, [Candidate(ScheduleSpec("library", f"wrong-{name}", {}), module)])[0]
+    assert build.status == "ok", build.error
+    bad, after = runner.run(MATMUL, [build, good])
+    assert (bad.status, bad.seconds) == ("wrong_output", ())
+    assert bad.error
+    assert after.status == "ok"
+
+
+def test_a_segfault_costs_its_candidate_alone(runner: LocalRunner, good: BuildResult, tmp_path: Path) -> None:
+    crash = from_c(tmp_path, "raise(SIGSEGV); return 0;")
+    results = runner.run(MATMUL, [good, crash, good])
+    assert [result.status for result in results] == ["ok", "crash", "ok"]
+    assert "SIGSEGV" in results[1].error
+
+
+def test_a_hang_costs_its_candidate_alone(good: BuildResult, tmp_path: Path) -> None:
+    made = LocalRunner(SETTINGS, timeout_s=3.0, threads=2, reference=matmul_reference)
+    try:
+        results = made.run(MATMUL, [from_c(tmp_path, "for (;;) pause(); return 0;"), good])
+    finally:
+        made.close()
+    assert [result.status for result in results] == ["timeout", "ok"]
+    assert "3 s" in results[0].error
+
+
+def test_a_candidate_that_does_nothing_is_wrong(runner: LocalRunner, tmp_path: Path) -> None:
+    result = runner.run(MATMUL, [from_c(tmp_path, "return 0;")])[0]
+    assert result.status == "wrong_output"
+
+
+def test_an_error_inside_the_candidate_is_its_own(runner: LocalRunner, good: BuildResult, tmp_path: Path) -> None:
+    assert good.kernel is not None
+    nameless = dataclasses.replace(good, kernel=dataclasses.replace(good.kernel, symbol="no_such_symbol"))
+    missing = dataclasses.replace(good, library=tmp_path / "gone.so")
+    results = runner.run(MATMUL, [nameless, missing, good])
+    assert [result.status for result in results] == ["run_error", "run_error", "ok"]
+    assert all("\n" not in result.error for result in results)
+
+
+def test_a_runner_killed_while_idle_is_replaced(runner: LocalRunner, good: BuildResult) -> None:
+    runner.run(MATMUL, [good])
+    os.kill(runner.pids[0], signal.SIGKILL)
+    assert runner.run(MATMUL, [good])[0].status == "ok"
+
+
+def test_a_hopeless_candidate_is_timed_once(good: BuildResult) -> None:
+    made = LocalRunner(SETTINGS, reference=matmul_reference)
+    try:
+        made.run(MATMUL, [good])
+        made._best = dict.fromkeys(made._best, 1e-09)
+        result = made.run(MATMUL, [good])[0]
+    finally:
+        made.close()
+    assert result.status == "ok"
+    assert len(result.seconds) == 1
+
+
+def weights_task() -> Task:
+    """a @ w with w a constant that may be packed."""
+    te, topi = tvm.te, tvm.topi
+    a, w = te.placeholder((64, 64), name="a"), te.placeholder((64, 64), name="w")
+    function = te.create_prim_func([a, w, topi.matmul(a, w)]).with_attr("global_symbol", "main")
+    module = tvm.IRModule({"main": function.with_attr("layout_free_buffers", [1])})
+    specs = tuple(TensorSpec(name, (64, 64), "float32") for name in ("a", "w", "y"))
+    return Task(Workload("packed", module, specs, 1, (1,), ("matmul",), 2.0 * 64**3, 49152), TARGET)
+
+
+def test_packed_weights_are_packed_once_and_give_the_right_result(builder: LocalBuilder) -> None:
+    task = weights_task()
+
+    def reference(workload: Workload) -> Any:
+        random = np.random.default_rng(1)
+        a, w = (random.standard_normal((64, 64)).astype("float32") for _ in range(2))
+        return SimpleNamespace(inputs=[a, w], reference64=[a.astype("float64") @ w.astype("float64")], native=[a @ w])
+
+    builds = builder.build(task, MetaScheduleStrategy(task, 0, [], population=48, generations=1).ask(8))
+    assert any(build.kernel is not None and build.kernel.packed for build in builds)
+    made = LocalRunner(SETTINGS, reference=reference)
+    try:
+        results = made.run(task, builds)
+    finally:
+        made.close()
+    assert [result.status for result in results] == ["ok"] * len(builds), [result.error for result in results]
+
+
+def test_a_small_real_search_beats_the_default() -> None:
+    task, store = matmul_task(64), MemoryStore()
+    runner = LocalRunner(SETTINGS, threads=2)
+    try:
+        result = tune_tasks([task], Budget(trials_per_task=16), store=store, runner=runner)
+    finally:
+        runner.close()
+    found = result.results[0]
+    assert found.failed == {}, found.first_error
+    assert found.trials == 16
+    assert found.best is not None
+    assert found.default_s is not None
+    assert found.best.median_s <= found.default_s
+    assert store.kernels[next(iter(store.kernels))].schedule == found.best.schedule
+    assert tune_tasks([task], Budget(trials_per_task=16), store=store).trials == 0
