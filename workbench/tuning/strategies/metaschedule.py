@@ -110,6 +110,7 @@ class MetaScheduleStrategy(Strategy):
         self._context.post_tuning()
 
     def _start(self, seed: int, population: int, generations: int) -> None:
+        register_dot_product_intrinsics()
         search = ms.search_strategy.EvolutionarySearch(
             population_size=population,
             init_measured_ratio=0.2,
