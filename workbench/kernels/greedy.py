@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..errors import IllegalGroup, KernelError, UnsupportedOperator
 from ..graph import from_model
 from ..models import Model
 from ..tvm_seam import GenericConst, relax, tvm
+from .batchnorm import decompose, is_foldable
 from .lower import Lowering, group_workload, make_workload, refuse_foreign
 from .main_function import ViewStep
 from .outline import OutlinedGroup, outline
-from .program import Operation, Program, read_program, substitute
+from .program import Operation, Program, output_list, read_program, result_variables, substitute
 from .tensor_program import lower_function
 from .tvm_errors import TVM_ERRORS, one_line
 from .workload import LoweredModel, Workload
 
-_MARK = re.compile(r"wbv\d+q")
+_MARK = re.compile(r"wbv(\d+)p\d+q")  # operation, and which of its bindings
 
 
 def lower_greedy(model: Model) -> LoweredModel:
@@ -44,10 +46,8 @@ def lower_greedy(model: Model) -> LoweredModel:
             continue
         known = nodes.get(group.id, ())
         ops = tuple(graph.node(node).op for node in known) or _tensor_ops(group)
-        workload = _workload(group, legal, ops, model.source)
-        if group.id in high_level:
-            planned = group_workload(high_level[group.id], program, model.source)
-            workload = planned if planned.key == workload.key else workload
+        make = partial(_workload, group, legal, ops, high_level.get(group.id), program, model)
+        workload = lowering.lowered_once(group, make)
         lowering.add_call(workload, (*group.inputs, *group.constants), group.outputs, group.id, known, group.id)
     return lowering.finish("greedy")
 
@@ -73,27 +73,36 @@ def _legalise(program: Program, source: str) -> Any:
 
 
 def _marked_module(program: Program) -> Any:
-    """The program as a module in which operation ``k`` is bound to ``wbv<k>q``, so that it is known again later."""
+    """The program as a module in which operation ``k`` is bound to ``wbv<k>p<n>q``, so that it is known again later."""
     module = tvm.IRModule(dict(program.module.functions_items()))
     builder = relax.BlockBuilder()
-    mapping = {p: relax.Var(f"wbv{len(program.operations) + i}q", p.ty) for i, p in enumerate(program.parameters)}
+    mapping = {p: relax.Var(f"wbv{len(program.operations) + i}p0q", p.ty) for i, p in enumerate(program.parameters)}
     parameters = list(mapping.values())
-    bindings = []
+    bindings: list[Any] = []
+
+    returned = result_variables(program)
+
+    def bind(index: int, value: Any) -> Any:
+        value = builder.normalize(value)
+        # An alias for a result would keep its own name, and the operator lose its mark.
+        last = any(variable in returned for variable in output_list(program.operations[index]))
+        variable = (relax.Var if last else relax.DataflowVar)(f"wbv{index}p{len(bindings)}q", value.ty)
+        bindings.append(relax.VarBinding(variable, value))
+        return variable
+
     for index, operation in enumerate(program.operations):
-        call = builder.normalize(substitute(operation.call, mapping))
-        result = relax.DataflowVar(f"wbv{index}q", call.ty)
-        bindings.append(relax.VarBinding(result, call))
+        call = substitute(operation.call, mapping)
+        if is_foldable(operation):
+            mapping[operation.outputs[0]] = decompose(call, partial(bind, index))
+            continue
+        result = bind(index, call)
         if not operation.is_tuple:
             mapping[operation.outputs[0]] = result
             continue
         for position, variable in sorted(operation.outputs.items()):
-            item = relax.DataflowVar(f"wbv{index}q", variable.ty)
-            bindings.append(relax.VarBinding(item, builder.normalize(relax.TupleGetItem(result, position))))
-            mapping[variable] = item
+            mapping[variable] = bind(index, relax.TupleGetItem(result, position))
     value = builder.normalize(substitute(program.result, mapping))
-    last = relax.Var("result", value.ty)
-    bindings.append(relax.VarBinding(last, value))
-    body = relax.SeqExpr([relax.DataflowBlock(bindings)], last)
+    body = relax.SeqExpr([relax.DataflowBlock(bindings)] if bindings else [], value)
     main = relax.Function(parameters, body, value.ty, is_pure=True).with_attr("global_symbol", "main")
     module["main"] = main
     return module
@@ -178,33 +187,19 @@ def _match(
 def _nodes_of(
     program: Program, tensor_level: Program, partition: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
-    """The graph nodes of each group, where they can be told; () where an operator was taken apart.
-
-    LegalizeOps keeps names. Operations without one of ours come from an operator that DecomposeOpsForInference took
-    apart (batch normalisation); they belong to the one operator missing at their place in program order.
-    """
-    owners: dict[str, int | None] = {}
-    marks = [int(op.id[3:-1]) if _MARK.fullmatch(op.id) else None for op in tensor_level.operations]
-    present = {mark for mark in marks if mark is not None}
-    for place, operation in enumerate(tensor_level.operations):
-        mark = marks[place]
-        if mark is None:
-            before = next((m for m in reversed(marks[:place]) if m is not None), -1)
-            after = next((m for m in marks[place:] if m is not None), len(program.operations))
-            missing = [index for index in range(before + 1, after) if index not in present]
-            mark = missing[0] if len(missing) == 1 else None
-        owners[operation.id] = mark
-    groups: dict[str, tuple[str, ...]] = {}
-    spread: dict[int, set[str]] = {}
+    """The graph nodes of each group, where they can be told; () where an operator's parts are in several groups."""
+    found = {op.id: _MARK.fullmatch(op.id) for op in tensor_level.operations}
+    marks = {name: int(match[1]) for name, match in found.items() if match is not None}
+    homes: dict[int, set[str]] = {}
     for group, members in partition.items():
         for member in members:
-            if owners[member] is not None:
-                spread.setdefault(owners[member] or 0, set()).add(group)
+            if member in marks:
+                homes.setdefault(marks[member], set()).add(group)
+    groups: dict[str, tuple[str, ...]] = {}
     for group, members in partition.items():
-        found = [owners[member] for member in members]
-        whole = all(mark is not None and len(spread[mark]) == 1 for mark in found)
-        indices = sorted({mark for mark in found if mark is not None}) if whole else []
-        groups[group] = tuple(program.operations[index].id for index in indices)
+        indices = sorted({marks[member] for member in members if member in marks})
+        whole = all(member in marks for member in members) and all(len(homes[index]) == 1 for index in indices)
+        groups[group] = tuple(program.operations[index].id for index in indices) if whole else ()
     return groups
 
 
@@ -212,7 +207,7 @@ def _high_level_groups(program: Program, nodes: Mapping[str, tuple[str, ...]]) -
     """The groups of known nodes on the level of operators; none where they do not make a partition."""
     groups = {group: ids for group, ids in nodes.items() if ids}
     covered = {id for ids in groups.values() for id in ids}
-    rest = {f"rest {op.id}": (op.id,) for op in program.operations if op.id not in covered}
+    rest: dict[str, tuple[str, ...]] = {f"rest {op.id}": (op.id,) for op in program.operations if op.id not in covered}
     try:
         return {group.id: group for group in outline(program, groups | rest) if group.id in groups}
     except IllegalGroup:
@@ -230,10 +225,22 @@ def _tensor_ops(group: OutlinedGroup) -> tuple[str, ...]:
     return tuple(operation.op.removeprefix("call_tir:").rstrip("0123456789") for operation in group.operations)
 
 
-def _workload(group: OutlinedGroup, legal: Any, ops: tuple[str, ...], source: str) -> Workload:
+def _workload(
+    group: OutlinedGroup,
+    legal: Any,
+    ops: tuple[str, ...],
+    high_level: OutlinedGroup | None,
+    program: Program,
+    model: Model,
+) -> Workload:
+    """What TVM makes of the group; with the operators' graph where lowering these gives the same tensor program."""
     tensor_programs = {operation.call.args[0]: legal[operation.call.args[0]] for operation in group.operations}
-    function = _without_marks(lower_function(group.function, tensor_programs, group.id, source))
-    return make_workload(function, len(group.inputs), len(group.constants), len(group.outputs), ops, None)
+    function = _without_marks(lower_function(group.function, tensor_programs, group.id, model.source))
+    own = make_workload(function, len(group.inputs), len(group.constants), len(group.outputs), ops, None)
+    if high_level is None:
+        return own
+    planned = group_workload(high_level, program, model.source)
+    return planned if planned.key == own.key else own
 
 
 def _without_marks(function: Any) -> Any:

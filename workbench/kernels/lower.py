@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from . import rewrites
 from .main_function import CallStep, Step, ViewStep, build_module, traffic
 from .outline import OutlinedGroup, outline, outline_operations
 from .program import Operation, Program, output_list, read_program
-from .tensor_program import lower_function, normalise, program_key
+from .tensor_program import lower_function, normalise, program_key, structural_key
 from .workload import KernelCall, LoweredModel, Workload
 
 # Operators whose result is their argument in another shape.
@@ -79,14 +79,22 @@ class Lowering:
     calls: list[KernelCall] = field(default_factory=list)
     workloads: dict[str, Workload] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # workload key -> function name
+    _lowered: dict[Any, Workload] = field(default_factory=dict)  # structure of an outlined function -> its workload
 
     def add_group(self, group: OutlinedGroup, nodes: tuple[str, ...]) -> None:
         """Adds one group: a view where it only reshapes, else a call of its tensor program."""
         if is_view(group):
             self.steps.extend(ViewStep(group.inputs[0], output) for output in group.outputs)
             return
-        workload = group_workload(group, self.program, self.model.source)
+        workload = self.lowered_once(group, lambda: group_workload(group, self.program, self.model.source))
         self.add_call(workload, (*group.inputs, *group.constants), group.outputs, group.id, nodes)
+
+    def lowered_once(self, group: OutlinedGroup, make: Callable[[], Workload]) -> Workload:
+        """The workload of a group; groups of equal functions are lowered once."""
+        key = (structural_key(group.function), len(group.constants))
+        if key not in self._lowered:
+            self._lowered[key] = make()
+        return self._lowered[key]
 
     def add_call(
         self,
