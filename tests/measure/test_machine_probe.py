@@ -9,7 +9,8 @@ import pytest
 
 from workbench.errors import KernelError
 from workbench.measure import environment, probe
-from workbench.measure.peaks import _array_bytes, _build
+from workbench.measure import peaks as peaks_module
+from workbench.measure.peaks import _array_bytes, _build, _peak
 from workbench.measure.probe_kernels import multiply_add, triad
 from workbench.targets import Caches, Target, resolve
 from workbench.tvm_seam import tvm
@@ -60,6 +61,17 @@ def test_a_target_that_cannot_be_built_is_one_clear_line(target: Target) -> None
     with pytest.raises(KernelError, match="machine probe failed for") as caught:
         probe(dataclasses.replace(target, kind="llvm", mcpu=3))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+def test_a_low_figure_is_measured_again_and_the_highest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(peaks_module.time, "sleep", pauses.append)
+    figures = iter([50.0, 95.0, 80.0])
+    assert _peak(lambda: next(figures), 100.0) == 95.0
+    assert len(pauses) == 1
+    figures = iter([50.0, 70.0, 60.0, 40.0, 99.0])
+    assert _peak(lambda: next(figures), 100.0) == 70.0
+    assert len(pauses) == 4
 
 
 def test_environment_names_versions_and_state() -> None:
