@@ -65,11 +65,14 @@ class FlashAttention(LibrarySchedule):
         wide = target.vector_bits >= 512
         vectors = [count for count in (2, 3, 1) if (count - 1) * lanes < attention.queries]
         tiles = ceil_div(attention.queries, vectors[0] * lanes)
+        counts = list(dict.fromkeys(min(count, tiles) for count in (8, 4, 2, 1)))
+        # k and v are copied once a task, so the larger the better, as long as every thread has a task.
+        counts.sort(key=lambda count: attention.batches * ceil_div(tiles, count) < target.threads)
         blocks = dict.fromkeys(min(keys, attention.keys) for keys in (64, 128, 32))
         return {
             "tile_rows": (8, 12) if wide else (6, 4),
             "tile_vectors": tuple(vectors),
-            "query_tiles": tuple(dict.fromkeys(min(count, tiles) for count in (8, 4, 2))),
+            "query_tiles": tuple(counts),
             "block_keys": tuple(blocks),
         }
 

@@ -90,7 +90,9 @@ class MultiMatmul(LibrarySchedule):
         problem = _problem(workload)
         wide = target.vector_bits >= 512
         tile_rows = [rows for rows in ((8, 12, 6) if wide else (6, 4)) if rows <= problem.rows] or [problem.rows]
-        blocks = dict.fromkeys(min(rows, problem.rows) for rows in (128, 64, 256))
+        blocks = list(dict.fromkeys(min(rows, problem.rows) for rows in (128, 64, 256)))
+        # Rows of x are read once a panel of columns: they should stay in half of the L2 cache, panels take the rest.
+        blocks.sort(key=lambda rows: 4 * rows * problem.depth > (target.caches.l2 or 2**19) // 2)
         return {
             "tile_rows": tuple(tile_rows),
             "tile_vectors": (2, 3) if wide or target.vector_bits >= 256 else (2, 1),

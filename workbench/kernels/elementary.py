@@ -23,6 +23,9 @@ from typing import Any, TypeAlias
 
 from ..tvm_seam import tvm, tvm_ffi
 
+from tvm.s_tir import pipeline  # isort: skip
+from tvm.tirx import compilation_pipeline  # isort: skip
+
 tirx = tvm.tirx
 Expr: TypeAlias = Any  # tvm.ir.Expr, whose operators carry no annotations
 
@@ -267,8 +270,7 @@ def _is_number(expr: Expr) -> bool:
     return isinstance(expr, tirx.FloatImm) and not math.isnan(expr.value)
 
 
-_exact = False
-_installed = False
+_exact: bool | None = None  # None: not installed
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="workbench.ExpandElementary")
@@ -298,7 +300,10 @@ def install(exact: bool = False) -> None:
     ``exact=True`` gives back TVM's own lowering (the C library); the two may be switched back and forth, each call
     counts for the builds that follow. ``max`` and ``min`` keep NaN in both modes.
     """
-    global _exact, _installed
+    global _exact
+    if exact == _exact:
+        return
+    first = _exact is None
     _exact = exact
     # Without this mark TVM turns a vectorised loop over erf into a scalar one; with it, it would hand a vector to
     # the C library's erff.
@@ -306,13 +311,11 @@ def install(exact: bool = False) -> None:
     erf.reset_attr("TVectorizable")
     if not exact:
         erf.set_attr("TVectorizable", True)
-    if not _installed:
-        from tvm.s_tir import pipeline
-        from tvm.tirx import compilation_pipeline
+    if first:
+        compilation_pipeline.register_tir_pipeline("s_tir", _pipeline)
 
-        def factory() -> tuple[object, Callable[[], object], Callable[[], object]]:
-            lower, _, finalize_device = pipeline.default_s_tir_pipeline()
-            return lower, _finalize_host, finalize_device
 
-        compilation_pipeline.register_tir_pipeline("s_tir", factory)
-        _installed = True
+def _pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
+    """TVM's default pipeline for scheduled programs, with our last passes over host code."""
+    lower, _, finalize_device = pipeline.default_s_tir_pipeline()
+    return lower, _finalize_host, finalize_device
