@@ -58,6 +58,7 @@ def roofline_plot(run: Run, narrow: bool = False, variants: tuple[str, ...] | No
     largest = [one for one in points if one.variant == names[-1] and one.share >= LABEL_SHARE][:LABELLED]
     _key(plot, largest, narrow)
     plot.draw_without_rendering()  # settles the layout, so that the marks know where points lie
+    plot.set_layout_engine("none")
     _mark(axes, largest, points)
     return plot
 
@@ -78,8 +79,8 @@ def _roofs(axes: Axes, run: Run, low: float, high: float) -> None:
         textcoords="offset points", ha="left", va="bottom", **text(fontsize=8.5),
     )  # fmt: skip
     start = low * (ridge / low) ** 0.12
-    slope = math.degrees(math.atan(target.peak_gbps))  # of the roof in data units, which the transform turns
     above = 1.15 * max(target.peak_gbps, target.nominal_gbps or 0.0) * start
+    slope = math.degrees(math.atan2(above, start))  # in data units: the axes' transform turns it parallel to the roof
     axes.text(
         start, above, f"{fmt.number(target.peak_gbps)} GB/s, {how}", rotation=slope, rotation_mode="anchor",
         transform_rotates_text=True, ha="left", va="bottom", **text(fontsize=8.5),
