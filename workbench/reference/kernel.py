@@ -67,7 +67,10 @@ def _evaluate_valid(
     func: Any, program: Any, seed: int, constants: Collection[int]
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
     """Inputs whose integers are small enough to index with, and their outputs."""
-    read = [param for param, written in zip(func.params, argument_roles(func), strict=True) if not written]
+    if hasattr(program, "num_outputs"):  # holds for programs that only the operators can evaluate, too
+        read = list(func.params)[: len(func.params) - program.num_outputs]
+    else:
+        read = [param for param, written in zip(func.params, argument_roles(func), strict=True) if not written]
     extents = [int(n) for param in read for n in param.shape if int(n) > 1]
     limits = dict.fromkeys([_INDEX_LIMIT, min([_INDEX_LIMIT, *extents]), 1])
     failure = KernelError("")

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import KernelError
 from ..tvm_seam import tvm, tvm_ffi
+
+_PACKED = frozenset(["tvm_call_packed", "tvm_call_cpacked"])
 
 
 def walk(node: Any, action: Callable[[Any], None]) -> None:
@@ -49,14 +52,20 @@ def stores_of(stmt: Any) -> list[Any]:
 
 
 def written_buffers(stmt: Any) -> set[Any]:
-    """The buffers that something below stores to."""
+    """The buffers that something below stores to. Raises KernelError for a packed call, which could write anything."""
     found: set[Any] = set()
+    packed: list[Any] = []  # an error raised inside of the walk would come out of TVM as a RuntimeError
 
     def visit(node: Any) -> None:
         if type(node).__name__ == "BufferStore":
             found.add(node.buffer)
+        elif type(node).__name__ == "Call" and getattr(node.op, "name", "").rpartition(".")[2] in _PACKED:
+            packed.append(node)
 
     walk(stmt, visit)
+    if packed:
+        name = packed[0].args[0]
+        raise KernelError(f"the tensor program calls the packed function {name}, which has no reference")
     return found
 
 
