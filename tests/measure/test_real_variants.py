@@ -20,7 +20,7 @@ DEFAULT = ScheduleSpec("default", "default", {})
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, VariantMeasurement]:
-    """``greedy`` is given a reference that it cannot meet: the result of other inputs."""
+    """``bad`` is `unfused` once more, with a reference that it cannot meet: every element moved by one."""
     target, model = resolve(), load("pool_add")
     graph = from_model(model)
     lowered = {
@@ -30,15 +30,14 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, VariantMeasu
     folder: Path = tmp_path_factory.mktemp("store")
     inputs = model.example_inputs(0)
     with Store(folder) as store:
-        variants = [
-            VariantInput(
-                name, True, compile_model(one, model, target, dict.fromkeys(one.workloads, DEFAULT), store)[0], one
-            )
-            for name, one in lowered.items()
-        ]
+        variants = []
+        for name, one in lowered.items():
+            executable, _ = compile_model(one, model, target, dict.fromkeys(one.workloads, DEFAULT), store)
+            variants.append(VariantInput(name, True, executable, one))
         reference = reference_outputs(model, graph, inputs, store=store)
     good = measure_variants(variants, inputs, reference, target, seconds=0.5)
-    shifted = ReferenceOutputs(tuple(a + 1 for a in reference.reference64), reference.native, reference.name)
+    moved = [tuple(array + array.dtype.type(1) for array in one) for one in (reference.reference64, reference.native)]
+    shifted = ReferenceOutputs(moved[0], moved[1], reference.name)
     bad = measure_variants(variants[:1], inputs, shifted, target, seconds=0.5)
     return {one.name: one for one in good} | {"bad": bad[0]}
 
