@@ -124,7 +124,10 @@ def test_a_builtin_model_equals_its_pytorch_twin(name: str) -> None:
     twin = adopt(make(), model)
     inputs = model.example_inputs(seed=3)
     with torch.no_grad():
-        assert_equal_to(model, twin(*map(torch.from_numpy, inputs)), inputs)
+        expected = twin(*map(torch.from_numpy, inputs))
+    assert_equal_to(model, expected, inputs)
+    out = expected[0] if isinstance(expected, tuple) else expected
+    assert 0.1 < float(out.std()) < 10  # seeded weights keep activations of order one, however deep the model
 
 
 def test_models_without_weights_equal_their_formulas() -> None:
@@ -169,14 +172,6 @@ def test_standard_structures() -> None:
 
 def _is_norm(binding: relax.VarBinding) -> bool:
     return isinstance(binding.value, relax.Call) and binding.value.op.name == "relax.nn.batch_norm"
-
-
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "llama_block"])
-def test_activations_stay_of_order_one(name: str) -> None:
-    sizes = {"size": 64} if name != "llama_block" else {"seq": 32, "dim": 256, "heads": 4, "kv_heads": 2, "ffn": 512}
-    model = zoo.build(name, **sizes)
-    (out,) = run_tvm(model, model.example_inputs())
-    assert 0.1 < float(np.std(out)) < 10
 
 
 def test_the_list_of_builtin_models_imports_no_tvm() -> None:

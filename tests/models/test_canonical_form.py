@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from imported import bindings, operators, run_tvm
+from tvm import te
 from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
@@ -206,6 +207,18 @@ def test_a_symbolic_batch_is_bound() -> None:
     assert model.outputs[0].shape == (12,)
     x, y = model.example_inputs()
     np.testing.assert_allclose(run_tvm(model, [x, y])[0], (x + y).reshape(-1), rtol=1e-6)
+
+
+def test_a_tensor_program_of_symbolic_size_is_refused_even_when_the_batch_is_bound() -> None:
+    builder = relax.BlockBuilder()
+    n = tvm.tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n, 4), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.call_te(lambda t: te.compute(t.shape, lambda *i: t(*i) + 1.0, "inc"), x))
+        builder.emit_func_output(out)
+    with pytest.raises(SymbolicShapeError, match=r"tensor program '.*': dimension 'n' .* fixed size"):
+        load(builder.get(), batch=3)
 
 
 def _module(emit: object, shape: tuple[int, ...] = (4, 4), dtype: str = "float32") -> tvm.IRModule:

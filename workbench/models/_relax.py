@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from workbench.errors import SymbolicShapeError
 from workbench.tvm_seam import GenericConst, relax, tvm
 
 from .model import TensorSpec
+
+FIXED_PROGRAM = "write the tensor program for a fixed size"  # a batch is bound in Relax functions only
 
 
 def op_name(call: relax.Call) -> str:
@@ -41,7 +44,10 @@ def tensor_spec(name: str, ty: object) -> TensorSpec:
 
 
 def tensor_type(buffer: tvm.tirx.Var) -> relax.TensorType:
-    """The Relax type of a buffer of a tensor program."""
+    """The Relax type of a buffer of a tensor program. Raises SymbolicShapeError for a size that is no number."""
+    for dim in buffer.ty.shape:
+        if not isinstance(dim, tvm.tirx.IntImm):
+            raise SymbolicShapeError(str(dim), f"buffer '{buffer.name}'", FIXED_PROGRAM)
     return relax.TensorType(buffer.ty.shape, str(buffer.ty.dtype))
 
 

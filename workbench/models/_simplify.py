@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from workbench.errors import ModelError, SymbolicShapeError, UnsupportedOperator
 from workbench.tvm_seam import relax, tvm
 
-from ._relax import op_name, shape_expr, static_shape
+from ._relax import FIXED_PROGRAM, constant, op_name, shape_expr, static_shape
+from .model import numpy_dtype
 
 _RESHAPES = frozenset({"reshape", "flatten", "squeeze", "expand_dims", "view"})
 _COPIES = frozenset({"wrap_param", "builtin.stop_lift_params", "hint_on_device", "to_vdevice", "stop_gradient"})
 _FOREIGN = ("call_tir_inplace", "call_tir_with_grad", "call_dps_packed", "call_pure_packed", "call_inplace_packed")
-_FIXED = "write the tensor program for a fixed size"
 
 
 class Simplifier:
@@ -47,6 +49,8 @@ class Simplifier:
             return call.args[0]
         if name == "null_value":  # an optional result that is absent
             return relax.Tuple([])
+        if name == "arange" and all(_is_number(a) for a in call.args):
+            return constant(np.arange(*[a.value for a in call.args], dtype=numpy_dtype(str(call.attrs.dtype))))
         if name == "nn.dropout":  # the identity when a model is only run; its mask has no meaning then
             return relax.Tuple([call.args[0], call.args[0]])
         if name == "nn.batch_norm":
@@ -113,10 +117,14 @@ class Simplifier:
         name = call.args[0].name_hint
         for buffer in self._module[call.args[0]].params:
             if not tvm.tirx.is_buffer_var(buffer):
-                raise SymbolicShapeError(buffer.name, f"{self._source}: tensor program '{name}'", _FIXED)
+                raise SymbolicShapeError(buffer.name, f"{self._source}: tensor program '{name}'", FIXED_PROGRAM)
             for dim in buffer.ty.shape:
                 if not isinstance(dim, tvm.tirx.IntImm):
-                    raise SymbolicShapeError(str(dim), f"{self._source}: tensor program '{name}'", _FIXED)
+                    raise SymbolicShapeError(str(dim), f"{self._source}: tensor program '{name}'", FIXED_PROGRAM)
+
+
+def _is_number(arg: object) -> bool:
+    return isinstance(arg, tvm.tirx.IntImm | tvm.tirx.FloatImm)
 
 
 def _is_static(ty: object) -> bool:

@@ -1,9 +1,9 @@
 """Converters that replace or extend those of TVM 0.27's PyTorch importer.
 
 What they repair: ``batch_norm`` reads its arguments one place off and computes batch statistics; Linear, matrix
-products and convolutions fix the result to float32, which breaks half precision and narrows float64; ``rms_norm`` is
-missing; ``select`` becomes a gather; ``scaled_dot_product_attention`` becomes one opaque operator that no fusion rule
-can look into.
+products and convolutions fix the result to float32, which breaks half precision and narrows float64; ``rms_norm`` and
+``repeat_interleave`` are missing; ``select`` becomes a gather; ``scaled_dot_product_attention`` becomes one opaque
+operator that no fusion rule can look into.
 """
 
 from __future__ import annotations
@@ -116,6 +116,11 @@ def _select(node: Any, importer: Any) -> relax.Var:
     return _emit(importer, relax.op.squeeze(part, axis))
 
 
+def _repeat_interleave(node: Any, importer: Any) -> relax.Var:
+    x, repeats, axis = _args(node, importer, "self repeats dim")
+    return _emit(importer, relax.op.repeat(x, repeats, axis=axis))
+
+
 def _rms_norm(node: Any, importer: Any) -> relax.Var:
     x, shape, weight, eps = _args(node, importer, "input normalized_shape weight eps")
     if weight is None:
@@ -175,6 +180,7 @@ CONVERTERS: dict[str, Callable[[Any, Any], relax.Expr]] = {
     "conv2d.default": _convolution(2),
     "conv3d.default": _convolution(3),
     "select.int": _select,
+    "repeat_interleave.self_int": _repeat_interleave,
     "rms_norm.default": _rms_norm,
     "scaled_dot_product_attention.default": _attention,
 }
