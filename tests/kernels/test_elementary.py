@@ -212,3 +212,16 @@ def test_reduction_to_the_maximum_keeps_nan_wherever_it_stands() -> None:
     x[np.arange(8), np.arange(8)] = np.nan
     got = build(lambda a: topi.max(a, axis=1), x.shape, "float32")(x)
     np.testing.assert_array_equal(got, x.max(axis=1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("lanes", LANES)
+def test_nan_differs_from_everything(dtype: str, lanes: int) -> None:
+    a = np.array([np.nan, 1, np.nan, 2] * 4, dtype)
+    b = np.array([np.nan, np.nan, 3, 2] * 4, dtype)
+
+    def differs(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        one, zero = tvm.tirx.const(1, dtype), tvm.tirx.const(0, dtype)
+        return te.compute(x.shape, lambda i: tvm.tirx.Select(tvm.tirx.NE(x[i], y[i]), one, zero))
+
+    np.testing.assert_array_equal(build(differs, a.shape, dtype, lanes, 2)(a, b), (a != b).astype(dtype))

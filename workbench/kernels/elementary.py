@@ -10,7 +10,8 @@ costs 5 to 20 times the time of the rest of a GELU or softmax. Code generated wi
 ``exact`` is part of ``Target.key``.
 
 float16 goes through float32, float64 is always TVM's own. Whatever ``exact`` says, ``max`` and ``min`` of floats return
-NaN when either operand is NaN, as NumPy and ONNX demand; TVM's own lowering returns the second operand.
+NaN when either operand is NaN, and ``!=`` is true of NaN, as NumPy and ONNX demand; TVM's own lowering returns the
+second operand, and false.
 """
 
 from __future__ import annotations
@@ -256,12 +257,18 @@ def _keep_nan(extremum: Expr) -> Expr:
         return extremum
     a, b = tirx.Var("a", dtype), tirx.Var("b", dtype)
     compare = tirx.GT if isinstance(extremum, tirx.Max) else tirx.LT
-    # `a != a` will not do: TVM's NE is an ordered comparison on LLVM, false for NaN.
+    # `a != a` would not do: see _unordered_ne
     chosen = tirx.Select(tirx.Not(tirx.EQ(a, a)), a, tirx.Select(compare(a, b), a, b))
     if _is_number(extremum.a) or _is_number(extremum.b):  # only the other one can be NaN: one selection is enough
         number, other = (b, a) if _is_number(extremum.b) else (a, b)
         chosen = tirx.Select(compare(number, other), number, other)
     return tirx.Let(a, extremum.a, tirx.Let(b, extremum.b, chosen))
+
+
+def _unordered_ne(compare: Expr) -> Expr:
+    """``a != b`` of floats as ``not (a == b)``: TVM's NE is an ordered comparison on LLVM, false of NaN."""
+    is_float = str(_dtype(compare.a)).startswith(("float", "bfloat"))
+    return tirx.Not(tirx.EQ(compare.a, compare.b)) if is_float else compare
 
 
 def _is_number(expr: Expr) -> bool:
@@ -282,7 +289,8 @@ def _expand_pass(func: Any, _mod: object, _context: object) -> Any:
 
 @tirx.transform.prim_func_pass(opt_level=0, name="workbench.KeepNaN")
 def _keep_nan_pass(func: Any, _mod: object, _context: object) -> Any:
-    return func.with_body(tvm_ffi.structural_map(func.body, [((tirx.Max, tirx.Min), _keep_nan)]))
+    rules = [((tirx.Max, tirx.Min), _keep_nan), (tirx.NE, _unordered_ne)]
+    return func.with_body(tvm_ffi.structural_map(func.body, rules))
 
 
 def _finalize_host() -> tvm.transform.Pass:
@@ -298,7 +306,7 @@ def install(exact: bool = False) -> None:
     """Makes TVM in this process build LLVM code with the functions of this module.
 
     ``exact=True`` gives back TVM's own lowering (the C library); the two may be switched back and forth, each call
-    counts for the builds that follow. ``max`` and ``min`` keep NaN in both modes.
+    counts for the builds that follow. ``max``, ``min`` and ``!=`` treat NaN as NumPy does in both modes.
     """
     global _exact
     if exact == _exact:
