@@ -152,6 +152,8 @@ def test_untuned_variants_take_few_samples() -> None:
     assert found["unfused-untuned"].latency.n == 3
     assert found["unfused"].latency is not None
     assert found["unfused"].latency.n >= 5
+    assert found["unfused-untuned"].groups == ()
+    assert len(found["unfused"].groups) == 2
 
 
 def test_steps_are_told() -> None:

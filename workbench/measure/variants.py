@@ -158,7 +158,10 @@ def _groups(
     """Kernel calls in order, each timed inside a run of the whole model, where caches are as the model leaves them."""
     assert variant.executable is not None
     least, most = PROFILE_REPEATS
-    repeats = min(most, max(least, int(PROFILE_SHARE * seconds / latency.median)))
+    affordable = int(PROFILE_SHARE * seconds / latency.median)
+    if not variant.tuned and affordable < least:
+        return ()  # an untuned variant can take seconds a run, and nobody asks where
+    repeats = min(most, max(least, affordable))
     try:
         times = variant.executable.profile(inputs, repeats)
     except Exception as error:

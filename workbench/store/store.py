@@ -21,7 +21,7 @@ from .exchange import ImportReport
 from .kernel import Kernel
 from .record import Record, ScheduleSpec
 from .serialise import canonical
-from .summary import Removed, StoreSummary, summarise
+from .summary import Removed, StoreSummary, file_size, summarise
 
 
 @dataclass(frozen=True)
@@ -261,9 +261,9 @@ _TABLES = {"kernels": kernels, "records": records, "runs": runs}
 
 
 def _remove_files(folder: Path) -> tuple[int, int]:
-    """Number and bytes of the files removed."""
-    files = [path for path in folder.glob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files)
+    """Number and bytes of the references removed; what another run is just writing has another name."""
+    files = list(folder.glob("*.npz"))
+    size = sum(file_size(path) for path in files)
     for path in files:
         path.unlink(missing_ok=True)
     return len(files), size

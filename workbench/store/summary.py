@@ -52,6 +52,14 @@ class Removed:
     bytes: int = 0
 
 
+def file_size(path: Path) -> int:
+    """Bytes; 0 for a folder, and for a file that another run has removed in the meantime."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:
+        return 0
+
+
 def summarise(connection: sa.Connection, folder: Path) -> StoreSummary:
     """Counts by target and TVM version, and in all."""
     by_key: dict[tuple[str, str], dict[str, int]] = {}
@@ -73,7 +81,7 @@ def summarise(connection: sa.Connection, folder: Path) -> StoreSummary:
     targets = tuple(TargetSummary(target, tvm, **(empty | found)) for (target, tvm), found in sorted(by_key.items()))
     return StoreSummary(
         path=folder,
-        bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        bytes=sum(file_size(path) for path in folder.rglob("*")),
         records=sum(item.records for item in targets),
         kernels=sum(item.kernels for item in targets),
         kernel_bytes=sum(item.kernel_bytes for item in targets),
