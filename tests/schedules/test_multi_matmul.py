@@ -170,3 +170,24 @@ def test_what_it_does_not_serve() -> None:
         [(2, 8, 8), (2, 8, 8), (2, 8, 8)],
         emit_with(lambda e, v: e(op.add(e(op.matmul(v[0], v[1])), e(op.matmul(v[0], v[2]))))),
     ), "batched weights"
+
+
+def test_one_weight_packed_at_load_and_one_in_the_kernel() -> None:
+    workload = workload_of([(9, 33), (33, 50), (33, 50)], 1, swiglu)
+    x, gate, up = inputs = arrays(workload)
+    a, b = x.astype("float64") @ gate, x.astype("float64") @ up
+    check(workload, TARGETS[-1], default(workload, TARGETS[-1]), inputs, [a * special.expit(a) * b])
+
+
+def test_input_that_is_also_read_by_a_tail_and_a_weight_used_twice() -> None:
+    def emit(builder: Any, values: list[Any]) -> Any:
+        x, first, second = values
+        a = builder.emit(op.add(builder.emit(op.matmul(x, first)), x))
+        b = builder.emit(op.tanh(builder.emit(op.matmul(x, first))))
+        c = builder.emit(op.subtract(builder.emit(op.matmul(x, second)), b))
+        return a, c
+
+    workload = workload_of([(9, 33), (33, 33), (33, 33)], 2, emit)
+    x, first, second = inputs = arrays(workload)
+    a, c = x.astype("float64") @ first, x.astype("float64") @ second
+    check(workload, TARGETS[-1], default(workload, TARGETS[-1]), inputs, [a + x, c - np.tanh(a)])
