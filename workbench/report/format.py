@@ -102,6 +102,11 @@ def operators(ops: tuple[str, ...]) -> str:
     return "+".join(parts)
 
 
+def count(number_of: int, what: str, plural: str = "") -> str:
+    """A number of things: "1 kernel", "7 kernels"."""
+    return f"{number_of} {what if number_of == 1 else plural or what + 's'}"
+
+
 def shorten(words: str, length: int) -> str:
     """At most ``length`` characters, the last an ellipsis where something was cut off."""
     return words if len(words) <= length else words[: length - 1] + "…"

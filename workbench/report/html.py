@@ -167,7 +167,7 @@ def _times(times: Mapping[str, float] | None) -> list[str]:
 
 def _breakable(words: str) -> str:
     """Lets a line break after each ``+`` and before each arrow."""
-    return words.replace("+", "+\u200b").replace("->", "\u200b->")
+    return words.replace("+", "+\u200b").replace("->", "\u200b→")
 
 
 def _spread(task: TaskPart) -> str:

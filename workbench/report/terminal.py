@@ -50,7 +50,7 @@ def run_tables(run: Run) -> list[RenderableType]:
         parts += ["", tasks_table(run.tasks)]
     trials = sum(task.trials for task in run.tasks)
     parts.append(
-        f"{trials} trials; kernels: {run.cache.hits} from the cache, {run.cache.builds} built; "
+        f"{fmt.count(trials, 'trial')}; kernels: {run.cache.hits} from the cache, {run.cache.builds} built; "
         f"{fmt.seconds(sum(run.timings_s.values()))} in all"
     )
     parts += [_text(f"note: {note}", "yellow") for note in run.notes]
@@ -99,7 +99,10 @@ def tune_table(result: TuneResult) -> Table:
     """The tasks of a tuning job; its title says how much was spent."""
     table = tasks_table([task_part(one) for one in result.results])
     state = "" if result.complete else f", INCOMPLETE: {result.incomplete_reason or 'cut short'}"
-    table.title = f"{len(result.results)} tasks, {result.trials} trials, {fmt.seconds(result.seconds)}{state}"
+    table.title = (
+        f"{fmt.count(len(result.results), 'task')}, {fmt.count(result.trials, 'trial')}, "
+        f"{fmt.seconds(result.seconds)}{state}"
+    )
     table.title_justify = "left"
     table.title_style = "bold" if result.complete else "bold red"
     return table
@@ -119,10 +122,13 @@ def plan_tables(plan: FusionPlan) -> list[RenderableType]:
         table.add_row(
             group.id, _operators(group.ops, 22), group.rule, fmt.time(group.predicted_us), _text(group.reason)
         )
-    heading = f"{plan.graph.name}: {operators} operators in {len(plan.groups)} kernels, {fused} of them fused"
+    heading = (
+        f"{plan.graph.name}: {fmt.count(operators, 'operator')} in {fmt.count(len(plan.groups), 'kernel')}, "
+        f"{fused} of them fused"
+    )
     parts: list[RenderableType] = [_text(heading, "bold"), table]
     if plan.decisions:
-        parts += ["", _text(f"{len(plan.decisions)} decisions", "bold"), decisions_table(plan.decisions)]
+        parts += ["", _text(fmt.count(len(plan.decisions), "decision"), "bold"), decisions_table(plan.decisions)]
     return parts
 
 

@@ -33,7 +33,7 @@ def groups_plot(run: Run, narrow: bool = False) -> Figure:
     end = longest * (1.42 if narrow else 1.24)
     for position, (_, groups) in enumerate(rows):
         _row(axes, position, groups, size, AXIS_PIXELS[narrow] / end / CHARACTER)
-        total = f"{fmt.time(_total(groups))}" + ("\n" if narrow else ", ") + f"{len(groups)} kernels"
+        total = f"{fmt.time(_total(groups))}" + ("\n" if narrow else ", ") + fmt.count(len(groups), "kernel")
         axes.text(_total(groups) / size + 0.015 * longest, position, total, va="center", **text(fontsize=9))
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     axes.invert_yaxis()
@@ -74,7 +74,7 @@ def _segment_label(group: GroupMeasured, room: int) -> str:
         return ""
     operators = fmt.operators(group.ops)
     fitting = operators if len(operators) <= room else operators[: room - 1].rpartition("+")[0] + "+…"
-    return f"{fitting}\n{share}" if 3 < len(fitting) <= room else share
+    return f"{fitting}\n{share}" if 2 < len(fitting) <= room else share
 
 
 def _legend(plot: Figure, groups: Sequence[GroupMeasured], narrow: bool) -> None:

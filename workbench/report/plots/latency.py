@@ -46,7 +46,9 @@ def latency_plot(run: Run, narrow: bool = False) -> Figure:
     if apart:
         heading = "not tuned, for orientation: a scale of its own"
         grid[1].set_title(heading, loc="right" if narrow else "left", **text(fontsize=8.5 if narrow else 9.5))
-    caption = f"median with 95 % interval; ratio: how much faster than unfused ({run.target.threads} threads)"
+    caption = (
+        f"median with 95 % interval; ratio: how much faster than unfused ({fmt.count(run.target.threads, 'thread')})"
+    )
     caption = "\n".join(textwrap.wrap(caption, 46 if narrow else 110))
     grid[-1].set_xlabel(f"{grid[-1].get_xlabel()}\n{caption}", **text(fontsize=8.5))
     if notes:

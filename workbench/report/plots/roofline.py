@@ -32,13 +32,13 @@ def roofline_plot(run: Run, narrow: bool = False, variants: tuple[str, ...] | No
     axes.set_xscale("log")
     axes.set_yscale("log")
     low, high = _limits(run, points)
-    _roofs(axes, run, low, high)
+    _roofs(axes, run, low, high, points)
     names = list(dict.fromkeys(one.variant for one in points))
     names.sort(key=lambda name: ("unfused", "greedy", "planned").index(name) if name in MARKERS else 3)
     for position, name in enumerate(names):
         mine = [one for one in points if one.variant == name]
         axes.scatter(
-            [one.intensity for one in mine], [one.gflops for one in mine], s=[20 + 700 * one.share for one in mine],
+            [one.intensity for one in mine], [one.gflops for one in mine], s=[_area(one) for one in mine],
             marker=MARKERS.get(name, "^"), facecolor=variant_colour(name, position), edgecolor=INK, linewidth=0.6,
             alpha=0.75, zorder=3 + position, label=name,
         )  # fmt: skip
@@ -69,16 +69,40 @@ def _limits(run: Run, points: Sequence[RooflinePoint]) -> tuple[float, float]:
     return min(*intensities, ridge) / 2.5, max(*intensities, ridge) * 3.5
 
 
-def _roofs(axes: Axes, run: Run, low: float, high: float) -> None:
+def _area(point: RooflinePoint) -> float:
+    """Of the marker, in square points."""
+    return 20 + 450 * point.share
+
+
+def _radius(point: RooflinePoint) -> float:
+    """Of the marker, in points."""
+    return math.sqrt(_area(point)) / 2
+
+
+def _quiet_place(run: Run, low: float, points: Sequence[RooflinePoint]) -> float:
+    """Where on the memory roof a label is furthest from every point: an intensity between ``low`` and the ridge."""
+    ridge = run.target.peak_gflops / run.target.peak_gbps
+    crowd = [(math.log(one.intensity), math.log(one.gflops)) for one in points]
+    places = [low * (ridge / low) ** (0.05 * step) for step in range(1, 15)]
+
+    def room(place: float) -> float:
+        middle = place * (ridge / low) ** 0.12  # the label begins at its place
+        at = math.log(middle), math.log(middle * run.target.peak_gbps)
+        return min(math.dist(at, other) for other in crowd)
+
+    return max(places, key=room)
+
+
+def _roofs(axes: Axes, run: Run, low: float, high: float, points: Sequence[RooflinePoint]) -> None:
     target = run.target
     how = "measured" if target.peaks_measured else "nominal"
     ridge = target.peak_gflops / target.peak_gbps
     axes.plot([low, ridge, high], [target.peak_gbps * low, target.peak_gflops, target.peak_gflops], color=INK, lw=1.6)
     axes.annotate(
-        f"{fmt.number(target.peak_gflops)} GFLOP/s, {how}", (ridge, target.peak_gflops), xytext=(0, 7),
-        textcoords="offset points", ha="left", va="bottom", **text(fontsize=8.5),
+        f"{fmt.number(target.peak_gflops)} GFLOP/s, {how}", (high, target.peak_gflops), xytext=(-2, 7),
+        textcoords="offset points", ha="right", va="bottom", **text(fontsize=8.5),
     )  # fmt: skip
-    start = low * (ridge / low) ** 0.12
+    start = _quiet_place(run, low, points)
     above = 1.15 * max(target.peak_gbps, target.nominal_gbps or 0.0) * start
     slope = math.degrees(math.atan2(above, start))  # in data units: the axes' transform turns it parallel to the roof
     axes.text(
@@ -95,16 +119,17 @@ def _roofs(axes: Axes, run: Run, low: float, high: float) -> None:
 
 def _mark(axes: Axes, marked: Sequence[RooflinePoint], points: Sequence[RooflinePoint]) -> None:
     """The ids of the largest kernels, each below its point, or further down where something else stands."""
+    dpi = axes.figure.dpi
     pixel = axes.transData.transform
-    taken = [tuple(pixel((one.intensity, one.gflops))) for one in points]
+    taken = [(*pixel((one.intensity, one.gflops)), _radius(one) * dpi / 72) for one in points]
     for one in sorted(marked, key=lambda point: -point.gflops):
         x, y = pixel((one.intensity, one.gflops))
-        depth = y - 20
-        while any(abs(depth - other) < 15 and abs(x - across) < 24 for across, other in taken):
-            depth -= 4
-        taken.append((x, depth))
+        depth = y - _radius(one) * dpi / 72 - 10
+        while any(abs(depth - other) < 8 + half and abs(x - across) < 10 + half for across, other, half in taken):
+            depth -= 3
+        taken.append((x, depth, 8.0))
         axes.annotate(
-            one.id, (one.intensity, one.gflops), xytext=(0, (depth - y) * 72 / axes.figure.dpi),
+            one.id, (one.intensity, one.gflops), xytext=(0, (depth - y) * 72 / dpi),
             textcoords="offset points", ha="center", va="center", zorder=9,
             arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.5}, **text(fontsize=8.5),
         )  # fmt: skip

@@ -64,12 +64,15 @@ def _lines(axes: Axes, tasks: Sequence[TaskPart], named: Sequence[TaskPart], by_
             across, relative, where="post", lw=1.8 if is_named else 0.8,
             color=TASK_COLOURS[position] if is_named else GREY,
             label=label if is_named or position == len(named) else None, zorder=4 if is_named else 2,
+            marker="o", markevery=[0, len(across) - 1], markersize=3,
         )  # fmt: skip
-    axes.set_ylim(0.97, worst * 1.08)
+    top = max(worst * 1.08, 1.25)
+    axes.set_ylim(0.97, top)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    ticks = [tick for tick in (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000) if tick <= worst * 1.08]
+    ticks = [tick for tick in (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000) if tick <= top]
     axes.set_yticks(ticks)
+    axes.tick_params(axis="y", which="minor", length=0)
     axes.set_xlim(left=0)
     tidy(axes, grid="y")
 
