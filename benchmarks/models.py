@@ -50,7 +50,7 @@ def _figure(name: str, ratio: Interval, goal: str, passed: bool) -> Figure:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line of this benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=[row.name for row in builtin_models()])
+    parser.add_argument("models", nargs="*", default=list(builtin_models()))
     parser.add_argument("--trials-per-task", type=int, default=64)
     parser.add_argument("--store", type=Path, help="folder of records and kernels (default: the user's)")
     parser.add_argument("--out", type=Path, help="also write each run's report under this folder")

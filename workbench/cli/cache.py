@@ -30,9 +30,9 @@ def cache(
 
     Example: workbench cache --import-builtin
     """
-    from ..report.terminal import store_table
     from tuning_logs import paths
 
+    from ..report.terminal import store_table
     from ..store import Store
 
     reports = []

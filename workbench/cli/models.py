@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from ._options import Debug, Json, print_json, show
 
 
@@ -10,17 +12,28 @@ def models(as_json: Json = False, debug: Debug = False) -> None:
 
     Example: workbench models
     """
-    from ..models import builtin_models
+    from ..models.zoo import BUILTINS
 
-    rows = builtin_models()
+    entries = BUILTINS.values()
     if as_json:
-        print_json([{"name": row.name, "inputs": row.inputs, "description": row.description} for row in rows])
+        print_json(
+            [
+                {
+                    "name": entry.name,
+                    "description": entry.description,
+                    "inputs": [asdict(spec) for spec in entry.inputs],
+                }
+                for entry in entries
+            ]
+        )
         return
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("model", "inputs", "what it is"):
+    for heading in ("model", "what it is", "inputs"):
         table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(row.name, row.inputs, row.description)
+    for entry in entries:
+        shapes = dict.fromkeys("x".join(map(str, spec.shape)) for spec in entry.inputs)
+        count = f" ({len(entry.inputs)})" if len(entry.inputs) > 1 else ""
+        table.add_row(entry.name, entry.description, ", ".join(shapes) + count)
     show(table)

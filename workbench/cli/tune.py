@@ -46,6 +46,7 @@ def tune(
     """
     from .. import api
     from ..errors import CheckError
+    from ..report.assemble import task_part
     from ..report.terminal import tune_table
     from ..targets import resolve
 
@@ -57,7 +58,14 @@ def tune(
         made, minutes=minutes, trials=trials, trials_per_task=trials_per_task, seed=seed, jobs=jobs, store=store
     )
     if as_json:
-        print_json(result.to_json())
+        print_json(
+            {
+                "complete": result.complete,
+                "trials": result.trials,
+                "seconds": result.seconds,
+                "tasks": [task_part(one).model_dump(mode="json") for one in result.results],
+            }
+        )
     else:
         show(tune_table(result))
     if result.nothing_measured:
