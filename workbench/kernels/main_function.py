@@ -71,7 +71,7 @@ def build_module(program: Program, steps: Sequence[Step], functions: Mapping[str
 def _body(builder: Any, bindings: list[Any], result: Any) -> Any:
     """The bindings in one dataflow block, where there are any: an empty block is not well formed."""
     blocks = [relax.DataflowBlock(bindings)] if bindings else []
-    return relax.SeqExpr(blocks, builder.normalize(result))
+    return builder.normalize(relax.SeqExpr(blocks, builder.normalize(result)))
 
 
 def traffic(steps: Sequence[Step], program: Program) -> int:

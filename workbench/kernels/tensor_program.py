@@ -30,6 +30,8 @@ def lower_function(function: Any, tensor_programs: Mapping[Any, Any], node: str,
     if len(calls) == 1 and not isinstance(module[calls[0].args[0]].body, tvm.s_tir.SBlockRealize):
         return _reorder(module[calls[0].args[0]], calls[0], module["group"], node, source)
     try:
+        if _index_types(module) == {"int32", "int64"}:  # TE's own and Relax's: FuseTIR wants one
+            module = tvm.tirx.transform.ForceNarrowIndexToInt32()(module)
         module = relax.transform.FuseTIR()(module)
     except TVM_ERRORS as error:
         raise KernelError(f"{source}: group '{node}' cannot be one kernel: {one_line(error)}; split it") from error
@@ -60,6 +62,13 @@ def _carrier(function: Any, tensor_programs: Mapping[Any, Any]) -> Any:
             result = builder.emit_output(relax.Call(group, parameters))
         builder.emit_func_output(result)
     return builder.get()
+
+
+def _index_types(module: Any) -> set[str]:
+    """The types of the dimensions of all tensor programs' arguments."""
+    programs = [function for function in module.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
+    buffers = [parameter.ty for program in programs for parameter in program.params]
+    return {str(extent.ty.dtype) for buffer in buffers for extent in getattr(buffer, "shape", ())}
 
 
 def _retarget(value: Any, renamed: Mapping[Any, Any]) -> Any:
