@@ -49,7 +49,7 @@ def evaluate_prim_func(func: Any, inputs: Sequence[np.ndarray], dtype: Precision
         array = given.pop(0)
         if array.shape != shape:
             raise KernelError(f"parameter '{param.name}' has shape {shape}, given was {array.shape}")
-        buffers[param] = np.ascontiguousarray(array, evaluation_dtype(str(param.dtype), dtype))
+        buffers[param] = np.asarray(array, evaluation_dtype(str(param.dtype), dtype), order="C")
     if given:
         raise KernelError(f"{len(given)} more arrays were given than the tensor program reads")
     with np.errstate(all="ignore"):
