@@ -55,6 +55,11 @@ def test_a_faster_group_stays_and_shows_what_was_measured():
     assert decision.measured_us == pytest.approx({"fused": 110, "partial": 135, "unfused": 150})
 
 
+def test_just_outside_the_margin_it_is_split():
+    revised = revise(_fused(), TARGET, _times(mbg=156, m=100, b=20, g=30, mb=400, bg=400))
+    assert [group.nodes for group in revised.groups] == [("m",), ("b",), ("g",)]
+
+
 def test_within_the_margin_it_is_a_tie_and_stays():
     revised = revise(_fused(), TARGET, _times(mbg=152, m=100, b=20, g=30, mb=130, bg=55))
     assert [group.nodes for group in revised.groups] == [("m", "b", "g")]

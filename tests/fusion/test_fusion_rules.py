@@ -8,6 +8,7 @@ import pytest
 from fusion_graphs import Net, ops
 
 from workbench.fusion import builtin_rules
+from workbench.fusion.matching import bias_of
 from workbench.graph import Graph
 
 RULES = {rule.name: rule for rule in builtin_rules()}
@@ -125,6 +126,15 @@ def test_a_term_made_of_the_product_is_no_bias(spelling: str):
     assert all("add" not in found for found in seen("bias_activation", graph))
 
 
+def test_a_row_made_of_the_product_is_no_bias_though_it_has_a_bias_s_shape():
+    net = Net()
+    p = net.op("matmul", net.input("a", 16, 32), net.const(32, 64), name="p")
+    mean = net.op("mean", p, axis=(0,))
+    graph = net.graph(net.op("add", p, mean, name="sum"))
+    assert bias_of(graph, graph.node("p"), graph.node("sum"), "p") is None
+    assert seen("bias_activation", graph) == []
+
+
 def test_a_product_that_is_read_twice_ends_the_epilogue():
     net = Net()
     m = net.op("matmul", net.input("x", 16, 32), net.const(32, 64))
@@ -174,6 +184,16 @@ def test_gelu_written_out_after_matmul_and_bias_is_one_epilogue():
     m = net.op("matmul", net.input("x", 16, 32), net.const(32, 64))
     graph = net.graph(_gelu_erf(net, net.op("add", m, net.const(64))))
     assert seen("bias_activation", graph)[-1] == "matmul+add+divide+erf+add+multiply+multiply"
+
+
+def test_gelu_with_an_inner_value_that_is_read_elsewhere_is_not_gelu():
+    net = Net()
+    x = net.input("x", 64, 64)
+    half = net.op("multiply", 0.5, x)
+    curve = net.op("erf", net.op("divide", x, math.sqrt(2.0)))
+    y = net.op("multiply", half, net.op("add", 1.0, curve))
+    assert seen("gelu", net.graph(y, half)) == []
+    assert len(seen("gelu", net.graph(y))) == 1
 
 
 @pytest.mark.parametrize("broken", ["constant", "escape", "factor"])

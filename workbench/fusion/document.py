@@ -104,12 +104,6 @@ def from_json(document: Any, graph: Graph, source: str = "document") -> FusionPl
     )
 
 
-def constraints(document: Mapping[str, Any]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, str], ...]]:
-    """Pins and forbidden edges of an (edited) document, to plan with them anew."""
-    pins = tuple(tuple(map(str, pin)) for pin in document.get("pins", ()))
-    return pins, tuple((str(first), str(second)) for first, second in document.get("forbidden", ()))
-
-
 def _checked(
     graph: Graph, groups: Sequence[Group], pins: Sequence[Sequence[str]], forbidden: Sequence[tuple[str, str]]
 ) -> tuple[Group, ...]:
