@@ -106,17 +106,17 @@ def test_a_right_candidate_is_timed_at_the_given_settings(runner: LocalRunner, g
 
 
 # W39: a schedule that compiles, runs and computes something else.
-@pytest.mark.parametrize(("name", "change"), [("sum", "C[i] + 1"), ("nan", "C[i] * nan"), ("unwritten", None)])
+@pytest.mark.parametrize("name", ["row", "nan", "one"])
 def test_a_wrong_candidate_is_never_timed(
-    builder: LocalBuilder, runner: LocalRunner, good: BuildResult, name: str, change: str | None
+    builder: LocalBuilder, runner: LocalRunner, good: BuildResult, name: str
 ) -> None:
     te, topi = tvm.te, tvm.topi
     a, b, c = (te.placeholder(spec.shape, name=spec.name) for spec in MATMUL.workload.args[:-1])
     right = topi.nn.relu(topi.add(topi.matmul(a, b), c))
     wrongs = {
-        "sum": te.compute(right.shape, lambda i, j: right[i, j] + tvm.tirx.if_then_else(i == 63, 1e-3, 0.0)),
+        "row": te.compute(right.shape, lambda i, j: right[i, j] + tvm.tirx.if_then_else(i == 63, 1e-3, 0.0)),
         "nan": te.compute(right.shape, lambda i, j: tvm.tirx.if_then_else(i + j == 0, float("nan"), right[i, j])),
-        "unwritten": te.compute(right.shape, lambda i, j: tvm.tirx.if_then_else(i + j == 0, 0.0, right[i, j])),
+        "one": te.compute(right.shape, lambda i, j: tvm.tirx.if_then_else(i + j == 0, -1.0, right[i, j])),
     }
     module = tvm.IRModule({"main": te.create_prim_func([a, b, c, wrongs[name]]).with_attr("global_symbol", "main")})
     build = builder.build(MATMUL, [Candidate(ScheduleSpec("library", f"wrong-{name}", {}), module)])[0]

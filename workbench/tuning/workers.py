@@ -27,10 +27,15 @@ from ..errors import SetupError
 ROLES = {"build": "workbench.tuning.builders.worker", "run": "workbench.tuning.runners.worker"}
 START_TIMEOUT_S = 180.0  # importing TVM takes two seconds; a machine that is busy may need many times that
 _PR_SET_PDEATHSIG = 1
+_READY, _TAKEN = "ready", "taken"
 
 
 class WorkerDied(Exception):
     """The worker ended, crashed or was killed while it had a request."""
+
+
+class WorkerGone(WorkerDied):
+    """The worker was dead before it took the request, which is as good as new."""
 
 
 class Worker:
@@ -79,11 +84,14 @@ class Worker:
         self._ready = True
 
     def send(self, message: object) -> None:
-        """Sends a request. Raises WorkerDied when nobody is there to take it."""
+        """Hands over a request and waits until the worker has it. Raises WorkerGone when nobody takes it."""
         try:
             self.connection.send(message)
-        except OSError:
-            raise WorkerDied(self.last_words()) from None
+            if not self.connection.poll(START_TIMEOUT_S):
+                raise WorkerGone(f"took no request within {START_TIMEOUT_S:.0f} s")
+            self.connection.recv()
+        except (EOFError, OSError):
+            raise WorkerGone(self.last_words()) from None
 
     def receive(self) -> Any:
         """The answer, waited for without limit. Raises WorkerDied."""
@@ -93,7 +101,10 @@ class Worker:
             raise WorkerDied(self.last_words()) from None
 
     def ask(self, message: object, timeout: float) -> Any:
-        """Sends a request and returns its answer. Raises TimeoutError after ``timeout`` seconds, or WorkerDied."""
+        """Sends a request and returns its answer. Raises TimeoutError after ``timeout`` seconds, or WorkerDied.
+
+        The clock starts when the worker has the request.
+        """
         self.send(message)
         try:
             answered = self.connection.poll(timeout)
@@ -147,12 +158,13 @@ def main(role: str, fd: int, parent: int) -> None:
     _die_with_parent(parent)
     connection = Connection(fd)
     handle: Callable[[Any], Any] = importlib.import_module(ROLES[role]).handle
-    connection.send("ready")
+    connection.send(_READY)
     while True:
         try:
             message = connection.recv()
         except EOFError:
             return
+        connection.send(_TAKEN)
         connection.send(handle(message))
 
 

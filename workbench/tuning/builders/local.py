@@ -122,8 +122,8 @@ class LocalBuilder(Builder):
             module = None if candidate.module is None else structural_json(candidate.module)
             try:
                 self._introduce(worker, batch.task)
-                job.started = time.monotonic()
                 worker.send(BuildRequest(_key(batch.task), candidate.schedule, module, job.library))
+                job.started = time.monotonic()
                 batch.running[worker] = job
             except WorkerDied as died:  # it died while idle: not this candidate's fault
                 self._retire(worker, str(died))

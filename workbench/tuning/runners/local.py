@@ -20,7 +20,7 @@ from ..builders._base import BuildResult
 from ..builders.local import scratch_folder
 from ..messages import ArgumentFiles, RunRequest
 from ..task import Task
-from ..workers import Worker, WorkerDied
+from ..workers import Worker, WorkerDied, WorkerGone
 from ._base import Runner, RunResult
 
 if TYPE_CHECKING:
@@ -93,9 +93,12 @@ class LocalRunner(Runner):
         return result
 
     def _ask(self, threads: int, request: RunRequest) -> RunResult:
-        worker = self._ready_worker(threads)
         try:
-            answer = worker.ask(request, self.timeout_s)
+            try:
+                answer = self._ready_worker(threads).ask(request, self.timeout_s)
+            except WorkerGone:  # it died while it was idle: not this candidate's fault
+                self._stop()
+                answer = self._ready_worker(threads).ask(request, self.timeout_s)
         except TimeoutError:
             self._stop()
             return RunResult("timeout", (), f"not measured within {self.timeout_s:g} s")
@@ -108,8 +111,8 @@ class LocalRunner(Runner):
         return RunResult(answer.status, answer.seconds, answer.error, answer.max_error)
 
     def _ready_worker(self, threads: int) -> Worker:
-        """A living, waiting process with this many threads; one that was killed while idle costs no candidate."""
-        if self._worker is not None and (self._threads != threads or self._worker.process.poll() is not None):
+        """A waiting process with this many threads."""
+        if self._worker is not None and self._threads != threads:
             self._stop()
         worker = self._worker or self._start(threads)
         worker.wait_ready()
