@@ -193,7 +193,7 @@ class SymbolicBatch:
 
 
 def test_symbolic_height_and_width_are_named_and_refused() -> None:
-    with pytest.raises(SymbolicShapeError, match="'h' has no size; only the batch can be bound") as caught:
+    with pytest.raises(SymbolicShapeError, match="'h' has no size; it is axis 2 of input 'x'") as caught:
         load(SymbolicImage, batch=1)
     assert caught.value.symbol == "h"
     assert caught.value.exit_code == 2
@@ -267,6 +267,15 @@ def test_control_flow_and_modules_without_main_are_refused() -> None:
         def forward(x: R.Tensor((4, 4), "float32")):
             return x
 
+    @I.ir_module
+    class Shapeless:
+        @R.function
+        def main(x: R.Tensor(dtype="float32", ndim=2)):
+            y = R.add(x, x)
+            return y
+
+    with pytest.raises(ModelError, match=r"input 'x' is a .* without a shape; give it one"):
+        load(Shapeless)
     with pytest.raises(UnsupportedOperator, match="'if' at node 'y'"):
         load(Conditional)
     with pytest.raises(ModelError, match="no function 'main', only forward"):

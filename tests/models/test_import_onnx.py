@@ -130,7 +130,7 @@ def test_a_symbolic_batch_is_bound_everywhere(tmp_path: Path) -> None:
 def test_other_symbols_are_named(tmp_path: Path) -> None:
     axes = {"x": {0: "N", 2: "H", 3: "W"}}
     path = export(ConvNet(), (torch.randn(2, 3, 8, 8),), tmp_path / "hw.onnx", input_names=["x"], dynamic_axes=axes)
-    with pytest.raises(SymbolicShapeError, match="'H' has no size; only the batch can be bound"):
+    with pytest.raises(SymbolicShapeError, match="'H' has no size; it is axis 2 of input 'x', and only the batch"):
         load(path, batch=2)
 
 

@@ -28,7 +28,6 @@ class Residual:
 """
 FUNCTIONS = """
 from tvm import te
-from tvm.script import ir as I, tirx as T
 
 def dense():
     a = te.placeholder((8, 16), name="a")
@@ -48,6 +47,9 @@ def with_argument(x):
 
 def number():
     return 3
+"""
+PROGRAMS = """
+from tvm.script import ir as I, tirx as T
 
 @I.ir_module
 class Triple:
@@ -73,6 +75,12 @@ class OutputFirst:
 def functions(tmp_path: Path) -> str:
     (tmp_path / "functions.py").write_text(FUNCTIONS)
     return str(tmp_path / "functions.py")
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> str:
+    (tmp_path / "programs.py").write_text(PROGRAMS)
+    return str(tmp_path / "programs.py")
 
 
 def test_a_file_with_one_module(tmp_path: Path) -> None:
@@ -132,8 +140,8 @@ def test_placeholders_alone_are_no_model() -> None:
         load([te.placeholder((4,), name="a")])
 
 
-def test_a_tensor_program_alone(functions: str) -> None:
-    model = load(f"{functions}:Triple")
+def test_a_tensor_program_alone(programs: str) -> None:
+    model = load(f"{programs}:Triple")
     assert [spec.name for spec in model.inputs] == ["a"]
     (a,) = model.example_inputs()
     np.testing.assert_array_equal(run_tvm(model, [a])[0], a * np.float32(3))
@@ -141,7 +149,9 @@ def test_a_tensor_program_alone(functions: str) -> None:
     assert isinstance(program, tvm.tirx.PrimFunc)
     assert "global_symbol" not in program.attrs
     with pytest.raises(ModelError, match="must write its last buffers"):
-        load(f"{functions}:OutputFirst")
+        load(f"{programs}:OutputFirst")
+    with pytest.raises(ModelError, match=r"holds 2 IRModules \(Triple, OutputFirst\)"):
+        load(programs)
 
 
 def test_errors_name_file_and_reason(functions: str, tmp_path: Path) -> None:
@@ -155,7 +165,7 @@ def test_errors_name_file_and_reason(functions: str, tmp_path: Path) -> None:
         load(f"{functions}:number")
     with pytest.raises(ModelError, match="has no 'densee', only dense, failing"):
         load(f"{functions}:densee")
-    with pytest.raises(ModelError, match=r"holds 2 IRModules \(Triple, OutputFirst\)"):
+    with pytest.raises(ModelError, match=r"holds 0 IRModules \(none\), one was expected"):
         load(functions)
     (tmp_path / "syntax.py").write_text("def f(:\n")
     with pytest.raises(ModelError, match=r"cannot be run .SyntaxError"):

@@ -115,7 +115,7 @@ def _input_shapes(proto: onnx.ModelProto, source: str) -> dict[str, Sequence[Dim
             raise ModelError(f"{source}: input '{value.name}' is not a tensor of known rank; export it with a shape")
         dims = value.type.tensor_type.shape.dim
         shapes[value.name] = [
-            int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or f"{value.name}[{axis}]"
+            int(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or f"{value.name}[{axis}]"
             for axis, dim in enumerate(dims)
         ]
     return shapes

@@ -54,6 +54,8 @@ def _require_main(module: tvm.IRModule, source: str) -> None:
     for param in main.params:
         if not isinstance(param.ty, relax.TensorType):
             raise ModelError(f"{source}: input '{param.name}' is a {param.ty}, not a tensor; pass tensors one by one")
+        if static_shape(param.ty) is None:
+            raise ModelError(f"{source}: input '{param.name}' is a {param.ty} without a shape; give it one")
 
 
 def _made_private(module: tvm.IRModule) -> tvm.IRModule:

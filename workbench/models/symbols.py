@@ -12,8 +12,6 @@ from workbench.tvm_seam import relax, tvm
 
 from ._relax import is_symbol
 
-NOT_THE_BATCH = "only the batch can be bound; export the model with a fixed size"
-
 Dimension = int | str
 
 
@@ -27,9 +25,9 @@ def bind_shapes(shapes: dict[str, Sequence[Dimension]], batch: int | None, sourc
     check_batch(symbol, shapes, batch, source)
     bound = {}
     for name, shape in shapes.items():
-        for dim in shape:
+        for axis, dim in enumerate(shape):
             if isinstance(dim, str) and (dim != symbol or batch is None):
-                raise _without_size(dim, symbol, source)
+                raise _without_size(dim, symbol, source, name, axis)
         bound[name] = tuple(batch if isinstance(dim, str) else dim for dim in shape)
     return bound  # type: ignore[return-value]
 
@@ -65,24 +63,25 @@ def bind_module(module: tvm.IRModule, batch: int | None, source: str) -> tvm.IRM
     if symbol is not None and batch is not None:
         module = relax.transform.BindSymbolicVars({symbol: batch}, "main")(module)
     for param in module["main"].params:
-        for dim in _dimensions(param.ty):
+        for axis, dim in enumerate(_dimensions(param.ty)):
             if isinstance(dim, str):
-                raise _without_size(dim, symbol, source)
+                raise _without_size(dim, symbol, source, param.name, axis)
     return module
 
 
 def _dimensions(ty: object) -> list[Dimension]:
-    shape = getattr(ty, "shape", None)
-    if shape is None:
-        return []
-    return [int(dim) if isinstance(dim, tvm.tirx.IntImm) else _symbol_name(dim) for dim in shape.values]
+    """No dimensions for a tensor of unknown shape: canonicalisation refuses it."""
+    dims = getattr(getattr(ty, "shape", None), "values", ())
+    return [int(dim) if isinstance(dim, tvm.tirx.IntImm) else _symbol_name(dim) for dim in dims]
 
 
 def _symbol_name(dim: object) -> str:
     return str(dim.name) if is_symbol(dim) else str(dim)  # type: ignore[attr-defined]
 
 
-def _without_size(dim: str, batch: str | None, source: str) -> SymbolicShapeError:
+def _without_size(dim: str, batch: str | None, source: str, name: str, axis: int) -> SymbolicShapeError:
+    """Exporters invent names such as ``s77``, so the error says where the dimension is."""
     if dim == batch:
         return SymbolicShapeError(dim, source)
-    return SymbolicShapeError(dim, source, NOT_THE_BATCH)
+    place = f"it is axis {axis} of input '{name}'"
+    return SymbolicShapeError(dim, source, f"{place}, and only the batch can be bound; export it with a fixed size")
