@@ -81,6 +81,17 @@ def test_a_part_that_was_not_measured_is_estimated_from_its_operators():
     assert len(revise(made, TARGET, {**times, frozenset("mbg"): total}).groups) == 1  # no certainty: it stays
 
 
+def test_a_reshape_needs_no_measurement_of_its_own():
+    graph = from_model(zoo.build("mha"))
+    made = plan(graph, TARGET)
+    whole = next(group for group in made.groups if group.rule == "attention")
+    times = {frozenset((n,)): 10 * US for n in whole.nodes if graph.node(n).op != "reshape"}
+    slow = revise(made, TARGET, {**times, frozenset(whole.nodes): 1000 * US})
+    assert not any(set(group.nodes) == set(whole.nodes) for group in slow.groups)
+    fast = revise(made, TARGET, {**times, frozenset(whole.nodes): 20 * US})
+    assert any(set(group.nodes) == set(whole.nodes) for group in fast.groups)
+
+
 def test_nothing_to_compare_with_means_no_change():
     made = _fused()
     assert revise(made, TARGET, {}).groups == made.groups

@@ -9,7 +9,9 @@ from ..errors import IllegalGroup
 from ..graph import Graph
 from ..targets.target import Target
 from .cost_models import AnalyticCostModel, CostModel
+from .cost_models.analytic import VIEW_SECONDS
 from .legality import check, check_partition
+from .matching import is_renaming
 from .plan import Decision, FusionPlan, Group
 from .planners._base import Unit, make_groups
 
@@ -128,8 +130,9 @@ class _Revision:
 
     def _part(self, unit: Unit) -> Part:
         nodes = frozenset(unit.nodes)
-        if nodes in self.measured:
-            return Part(unit, self.measured[nodes], True)
+        known = self._time(nodes)
+        if known is not None:
+            return Part(unit, known, True)
         predicted = self.model.seconds(self.graph, unit.nodes, self.target)
         return Part(unit, predicted * self._scale(nodes), False)
 
@@ -138,10 +141,19 @@ class _Revision:
         if not self._calibrated(nodes):
             return 1.0
         predicted = sum(self.model.seconds(self.graph, (node,), self.target) for node in sorted(nodes))
-        return sum(self.measured[frozenset((node,))] for node in sorted(nodes)) / max(predicted, 1e-12)
+        return self._apart(nodes) / max(predicted, 1e-12)
+
+    def _time(self, nodes: Nodes) -> float | None:
+        """Measured seconds; a reshape on its own is no kernel, so its price is known without one."""
+        if nodes not in self.measured and all(is_renaming(self.graph, self.graph.node(node)) for node in nodes):
+            return VIEW_SECONDS * len(nodes)
+        return self.measured.get(nodes)
+
+    def _apart(self, nodes: Nodes) -> float:
+        return sum(self._time(frozenset((node,))) or 0.0 for node in sorted(nodes))
 
     def _calibrated(self, nodes: Nodes) -> bool:
-        return all(frozenset((node,)) in self.measured for node in nodes)
+        return all(self._time(frozenset((node,))) is not None for node in nodes)
 
     def _legal(self, unit: Unit) -> bool:
         try:
@@ -165,7 +177,7 @@ class _Revision:
         if cover and all(part.measured for part in cover):
             times["partial" if any(len(p.unit.nodes) > 1 for p in cover) else "unfused"] = sum(p.seconds for p in cover)
         if self._calibrated(whole):
-            times["unfused"] = sum(self.measured[frozenset((node,))] for node in group.nodes)
+            times["unfused"] = self._apart(whole)
         measured = {name: seconds * 1e6 for name, seconds in times.items() if seconds is not None}
         base = known or Decision(
             "+".join(group.nodes), group.rule, "fuse", {"fused": group.predicted_us}, None, None, group.reason,
