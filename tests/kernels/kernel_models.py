@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.fusion import FusionPlan, Group
 from workbench.graph import Graph, from_model
-from workbench.kernels import Executable, LoweredModel, compile_model, lower, lower_greedy
+from workbench.kernels import Executable, Kernel, LoweredModel, compile_model, lower, lower_greedy
 from workbench.models import Model, load
 from workbench.reference import compare, evaluate
 from workbench.store.record import ScheduleSpec
@@ -77,8 +77,25 @@ def variants(model: Model) -> dict[str, LoweredModel]:
     }
 
 
+class MemoryCache:
+    """A kernel cache that forgets when the process ends."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[tuple[str, ...], Kernel] = {}
+
+    def get(self, workload: str, target: str, tvm: str, schedule: ScheduleSpec) -> Kernel | None:
+        return self.kernels.get((workload, target, tvm, repr(schedule)))
+
+    def put(self, kernel: Kernel) -> None:
+        self.kernels[kernel.workload, kernel.target, kernel.tvm, repr(kernel.schedule)] = kernel
+
+
+SHARED = MemoryCache()
+
+
 def build(model: Model, lowered: LoweredModel) -> Executable:
-    executable, _ = compile_model(lowered, model, target(), dict.fromkeys(lowered.workloads, DEFAULT))
+    """The model with default schedules; tests share kernels, which are compiled once a process."""
+    executable, _ = compile_model(lowered, model, target(), dict.fromkeys(lowered.workloads, DEFAULT), SHARED)
     return executable
 
 

@@ -70,7 +70,9 @@ def test_layers_that_differ_in_weights_only_are_one_task() -> None:
 
 def test_a_key_counts_structure_only() -> None:
     def keys(name: str, op, seed: int = 0, width: int = 8) -> set[str]:
-        model = model_of([tensor(name, (4, 8))], lambda emit, x: emit(op(emit(R.matmul(x, constant((8, width), seed))))))
+        model = model_of(
+            [tensor(name, (4, 8))], lambda emit, x: emit(op(emit(R.matmul(x, constant((8, width), seed)))))
+        )
         return set(variants(model)["joined"].workloads)
 
     base = keys("x", R.nn.relu)

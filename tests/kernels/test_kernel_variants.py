@@ -142,9 +142,7 @@ def test_match_cast_that_reaches_lowering_is_resolved() -> None:
 
 def test_int8_products_wrap_before_they_are_widened() -> None:
     inputs = [tensor("a", (64,), "int8"), tensor("b", (64,), "int8"), tensor("c", (64,), "int64")]
-    model = model_of(
-        inputs, lambda emit, a, b, c: emit(R.multiply(emit(R.astype(emit(R.multiply(a, b)), "int64")), c))
-    )
+    model = model_of(inputs, lambda emit, a, b, c: emit(R.multiply(emit(R.astype(emit(R.multiply(a, b)), "int64")), c)))
     a = np.full(64, 127, "int8")
     c = np.arange(64, dtype="int64")
     for lowered in variants(model).values():

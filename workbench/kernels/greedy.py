@@ -16,7 +16,7 @@ from .lower import Lowering, group_workload, make_workload, refuse_foreign
 from .main_function import ViewStep
 from .outline import OutlinedGroup, outline
 from .program import Operation, Program, output_list, read_program, result_variables, substitute
-from .tensor_program import lower_function
+from .tensor_program import legalise, lower_function
 from .tvm_errors import TVM_ERRORS, one_line
 from .workload import LoweredModel, Workload
 
@@ -55,19 +55,22 @@ def lower_greedy(model: Model) -> LoweredModel:
 def _legalise(program: Program, source: str) -> Any:
     """The model on the level of tensor programs, before fusion; variables are named after operations' positions."""
     module = _marked_module(program)
-    passes = tvm.transform.Sequential(
+    before = tvm.transform.Sequential(
         [
             relax.transform.DecomposeOpsForInference(),
             relax.transform.CanonicalizeBindings(),
             relax.transform.FoldConstant(),
-            relax.transform.LegalizeOps(),
+        ]
+    )
+    after = tvm.transform.Sequential(
+        [
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FoldConstant(),
             relax.transform.DeadCodeElimination(),
         ]
     )
     try:
-        return passes(module)
+        return after(legalise(before(module)))
     except TVM_ERRORS as error:
         raise KernelError(f"{source}: TVM cannot legalise the model: {one_line(error)}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import KernelError
+from ..errors import InputError, KernelError
 from ..store.record import ScheduleSpec
 from ..targets import Target
 from ..tvm_seam import register_dot_product_intrinsics, tvm
@@ -28,7 +28,7 @@ def schedule_workload(workload: Workload, target: Target, spec: ScheduleSpec) ->
         raise KernelError(f"{workload.label}: unknown kind of schedule '{spec.kind}'; known are {', '.join(kinds)}")
     try:
         return kinds[spec.kind](workload, target, spec)
-    except TVM_ERRORS as error:
+    except (*TVM_ERRORS, InputError) as error:
         what = f"the {spec.kind} schedule '{spec.name}' cannot be applied"
         raise KernelError(f"{workload.label}: {what}: {one_line(error)}; tune again") from error
 

@@ -22,8 +22,7 @@ def lower_function(function: Any, tensor_programs: Mapping[Any, Any], node: str,
     """
     module = _carrier(function, tensor_programs)
     try:
-        module = relax.transform.DecomposeOpsForInference()(module)
-        module = relax.transform.LegalizeOps()(module)
+        module = legalise(module)
     except TVM_ERRORS as error:
         raise KernelError(f"{source}: node '{node}' cannot be lowered: {one_line(error)}; replace it") from error
     calls = _tensor_program_calls(module["group"], node, source)
@@ -37,6 +36,18 @@ def lower_function(function: Any, tensor_programs: Mapping[Any, Any], node: str,
         raise KernelError(f"{source}: group '{node}' cannot be one kernel: {one_line(error)}; split it") from error
     [call] = [b.value for b in module["main"].body.blocks[0].bindings if isinstance(b.value, relax.Call)]
     return module[call.args[0]]
+
+
+def legalise(module: Any) -> Any:
+    """Operators as calls of tensor programs, wherever TVM has one for a CPU."""
+    with tvm.target.Target("llvm"):  # sorting and scanning are dispatched by the kind of target
+        passes = [
+            relax.transform.DecomposeOpsForInference(),
+            relax.backend.DispatchSampling(),
+            relax.backend.DispatchSortScan(),
+            relax.transform.LegalizeOps(),
+        ]
+        return tvm.transform.Sequential(passes)(module)
 
 
 def _carrier(function: Any, tensor_programs: Mapping[Any, Any]) -> Any:
