@@ -70,6 +70,18 @@ def test_narrow_accumulation_is_right(dtype: str) -> None:
     assert judge(R.matmul, [a, b], [wide]).correct
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_inaccurate_native_sums_do_not_let_anything_pass(dtype: str) -> None:
+    kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
+    a, b = normal(64, 512).astype(kind), normal(512, 48, seed=1).astype(kind)
+    wide = a.astype(np.float32) @ b.astype(np.float32)
+    assert judge(R.matmul, [a, b], [wide.astype(kind)]).correct
+    assert not judge(R.matmul, [a, b], [np.zeros_like(wide).astype(kind)]).correct
+    assert not judge(R.matmul, [a, b], [np.roll(wide, 1, axis=1).astype(kind)]).correct
+    half = a[:, :256].astype(np.float32) @ b[:256].astype(np.float32)
+    assert not judge(R.matmul, [a, b], [half.astype(kind)]).correct
+
+
 def test_polynomial_exponential_in_a_softmax_is_right() -> None:
     x = normal(64, 512) * np.float32(4)
     e = polynomial_exp(x - x.max(1, keepdims=True))

@@ -10,15 +10,17 @@ What is allowed
     (whole trailing axes), which for a group of independent rounding errors lies near 3 standard deviations. An element
     is wrong when
 
-        e > max(FACTOR * pooled n, FLOOR * eps * scale)
+        e > max(min(factor * pooled n, max(3 * pooled n, rms / 8)), FLOOR * eps * scale)
 
-    FACTOR = 16 covers a maximum over many more elements than the pool's (5 against 3 standard deviations), summation in
-    another order (native sums are made term by term, the worst of the usual orders: Higham 2002, chapter 4; BLAS blocks
-    cost at most a small factor), and elementary functions of 2 to 4 units in the last place instead of half of one.
-    FLOOR = 8 with ``eps`` the distance from 1 to the next number of the output's dtype and ``scale`` the larger of the
-    element and its pool's root mean square: room for a kernel that multiplies by a reciprocal where NumPy divides
-    exactly. A pool of few elements may be lucky, so up to 64 elements FACTOR grows to 16 * 64 / size, for as long as
-    the allowed error stays under 1/64 of the scale. The reference is no better than a float64 result of a float64
+    The factor of 16 covers a maximum over many more elements than the pool's (5 against 3 standard deviations),
+    summation in another order (native sums are made term by term, the worst of the usual orders: Higham 2002,
+    chapter 4; BLAS blocks cost at most a small factor), and elementary functions of 2 to 6 units in the last place
+    instead of half of one. Narrow floats have 8: their elementary functions are computed in float32. Where the native
+    error is no longer small against the pool's root mean square ``rms`` (long bfloat16 sums), 3 must do, lest any
+    result passes. FLOOR = 8 with ``eps`` the distance from 1 to the next number of the output's dtype and ``scale`` the
+    larger of the element and ``rms``: room for a kernel that multiplies by a reciprocal where NumPy divides exactly.
+    A pool of few elements may be lucky, so below 64 elements the factor is multiplied by 64 / size, for as long as the
+    allowed error stays under 1/64 of the scale. The reference is no better than a float64 result of a float64
     program: the floor of a float64 output is 1e-10 of the scale.
 
 NaN and infinities
@@ -42,6 +44,7 @@ import numpy as np
 from .dtypes import is_float
 
 FACTOR = 16.0
+NARROW_FACTOR = 8.0
 FLOOR = 8.0
 POOL = 256
 SMALL_POOL = 64
@@ -169,12 +172,15 @@ def _allowed(noise: np.ndarray, magnitude: np.ndarray, usable: np.ndarray, info:
     count = np.maximum(usable.reshape(-1, size).sum(axis=1, keepdims=True), 1)
     pooled = noise.reshape(-1, size).max(axis=1, keepdims=True)
     rows = magnitude.reshape(-1, size)
-    scale = np.maximum(rows, _rms(rows))
+    rms = _rms(rows)
+    scale = np.maximum(rows, rms)
     boost = np.maximum(1.0, SMALL_POOL / count)
-    grown = np.minimum(FACTOR * boost * pooled, scale / 64)
+    factor = NARROW_FACTOR if info.bits < 32 else FACTOR
+    usual = np.minimum(factor * pooled, np.maximum(3 * pooled, rms / 8))
+    grown = np.minimum(factor * boost * pooled, scale / 64)
     relative = DOUBLE_FLOOR if info.dtype == np.float64 else FLOOR * float(info.eps)
-    floor = np.maximum(relative * scale, float(info.tiny))
-    return np.maximum(np.maximum(FACTOR * pooled, grown), floor).reshape(noise.shape)
+    floor = np.maximum(relative * scale, 4 * float(info.tiny))  # results below may be flushed to zero
+    return np.maximum(np.maximum(usual, grown), floor).reshape(noise.shape)
 
 
 def _pool_size(shape: tuple[int, ...]) -> int:

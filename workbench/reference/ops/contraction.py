@@ -15,8 +15,8 @@ from ...errors import UnsupportedOperator
 from ..dtypes import accumulator, is_narrow_float
 from ._table import Attrs, operator
 
-# Roundings that one narrow product may cost, in elements: about a third of a second.
-_ROUNDINGS = 1 << 25
+# Roundings that one narrow product may cost, in elements: a second or two in float16.
+_ROUNDINGS = 1 << 27
 
 
 def narrow_matmul(a: np.ndarray, b: np.ndarray, dtype: np.dtype) -> np.ndarray:
