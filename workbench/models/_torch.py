@@ -142,7 +142,13 @@ def _convert(program: ExportedProgram, source: str) -> tvm.IRModule:
             raise UnsupportedOperator(node.target.__name__, node.name, source)
     importer.convert_map = {name: _naming(convert, source) for name, convert in importer.convert_map.items()}
     try:
-        return importer.from_exported_program(program, False, True, False, None)
+        return importer.from_exported_program(
+            program,
+            keep_params_as_input=False,
+            unwrap_unit_return_tuple=True,
+            no_bind_return_tuple=False,
+            custom_convert_map=None,  # its entries would run without a name for their errors
+        )
     except WorkbenchError:
         raise
     except Exception as error:
