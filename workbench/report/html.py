@@ -191,7 +191,14 @@ def _environment_facts(run: Run) -> list[tuple[str, str]]:
         ("LLVM", target.llvm or ""),
         ("CUDA", target.cuda or ""),
     ]
-    names = {"tvm": "TVM", "tvm_ffi": "TVM FFI", "numpy": "NumPy", "xgboost": "XGBoost", "os": "operating system"}
+    names = {
+        "tvm": "TVM",
+        "tvm_ffi": "TVM FFI",
+        "numpy": "NumPy",
+        "xgboost": "XGBoost",
+        "os": "operating system",
+        "python": "Python",
+    }
     for name, value in run.environment.model_dump().items():
         text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else "" if value is None else str(value)
         facts.append((names.get(name, name.replace("_", " ")), text))

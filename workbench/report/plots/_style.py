@@ -6,6 +6,7 @@ variant has one colour everywhere; an untuned one has its tuned one's, paler.
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def text(**changes: Any) -> dict[str, Any]:
 
 def title(plot: Figure, words: str) -> None:
     """A title at the figure's left edge: above an axes it would not fit a narrow figure."""
-    plot.suptitle(words, x=0.01, ha="left", fontsize=11, color=INK, fontweight="bold")
+    lines = textwrap.wrap(words, 40 if plot.get_figwidth() <= NARROW_INCHES else 85)
+    plot.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=11, color=INK, fontweight="bold")
 
 
 def empty(plot: Figure, words: str) -> Figure:

@@ -56,10 +56,11 @@ def _total(groups: Sequence[GroupMeasured]) -> float:
 def _row(axes: Axes, position: int, groups: Sequence[GroupMeasured], size: float, characters: float) -> None:
     """One variant's segments; ``characters``: how many fit into one unit of the axis."""
     left = 0.0
+    edge = 0.8 if len(groups) <= 30 else 0.25  # many thin segments would be all edge
     for group in groups:
         width = group.latency_us / size
         kind = category(group.ops)
-        axes.barh(position, width, left=left, height=0.66, color=CATEGORY_COLOURS[kind], ec="white", lw=0.8)
+        axes.barh(position, width, left=left, height=0.66, color=CATEGORY_COLOURS[kind], ec="white", lw=edge)
         axes.text(
             left + width / 2, position, _segment_label(group, int(width * characters)), ha="center", va="center",
             **text(fontsize=8, color="white" if kind == "contraction" else "#101214"),

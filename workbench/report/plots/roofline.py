@@ -83,7 +83,7 @@ def _quiet_place(run: Run, low: float, points: Sequence[RooflinePoint]) -> float
     """Where on the memory roof a label is furthest from every point: an intensity between ``low`` and the ridge."""
     ridge = run.target.peak_gflops / run.target.peak_gbps
     crowd = [(math.log(one.intensity), math.log(one.gflops)) for one in points]
-    places = [low * (ridge / low) ** (0.05 * step) for step in range(1, 15)]
+    places = [low * (ridge / low) ** (0.05 * step) for step in range(1, 11)]
 
     def room(place: float) -> float:
         middle = place * (ridge / low) ** 0.12  # the label begins at its place
