@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fusion_graphs import TARGET, Net
 
-from workbench.fusion import FusionPlan, check_partition, plan, revise
+from workbench.fusion import FusionPlan, check_partition, plan, revise, rule
 from workbench.graph import Graph, from_model
 from workbench.models import zoo
 
@@ -147,3 +147,34 @@ def test_a_revised_plan_reads_back(tmp_path):
     revised.save(tmp_path / "plan.json")
     read = load_plan(tmp_path / "plan.json", revised.graph)
     assert (read.groups, read.decisions) == (revised.groups, revised.decisions)
+
+
+def test_many_overlapping_parts_do_not_blow_up_the_search():
+    net = Net()
+    x = net.input("x", 64, 64)
+    for i in range(40):
+        x = net.op("tanh", x, name=f"t{i}")
+    graph = net.graph(x)
+    names = [node.id for node in graph.nodes]
+
+    @rule(name="windows")
+    def windows(_):
+        yield names
+        for size in (2, 3):
+            for start in range(len(names) - size + 1):
+                yield names[start : start + size]
+
+    made = plan(graph, TARGET, rules=[windows], pins=[])
+    assert len(made.groups) == 1
+    times = {frozenset((name,)): 1e-5 for name in names} | {frozenset(names): 1.0}
+    times |= {frozenset(names[i : i + 2]): 1.1e-5 for i in range(len(names) - 1)}
+    revised = revise(made, TARGET, times)
+    check_partition(graph, [group.nodes for group in revised.groups])
+    assert sum(times.get(frozenset(g.nodes), 1e-5) for g in revised.groups) < 40 * 1e-5
+
+
+def test_a_graph_without_operators_has_an_empty_plan():
+    net = Net()
+    made = plan(net.graph(net.input("x", 4)), TARGET)
+    assert made.groups == revise(made, TARGET, {}).groups == ()
+    assert "an empty graph" in made._repr_html_()

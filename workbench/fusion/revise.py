@@ -18,6 +18,7 @@ from .planners._base import Unit, make_groups
 MARGIN = 0.03  # the fused form has to be slower by more than this
 ESTIMATE_MARGIN = 0.10  # and by more than this where a part is estimated
 MAX_PARTS = 40  # parts that a search for the best cover looks at
+MAX_STATES = 20_000  # sets of open nodes after which the search for a cover settles for single operators
 Nodes = frozenset[str]
 
 
@@ -198,7 +199,10 @@ def _cheapest(nodes: tuple[str, ...], parts: list[Part]) -> list[Part]:
             return known[left]
         first = next(node for node in nodes if node in left)
         best: tuple[float, list[Part]] = (float("inf"), [])
+        known_enough = len(known) > MAX_STATES
         for part in parts:
+            if known_enough and len(part.unit.nodes) > 1:
+                continue
             if first in part.unit.nodes and left.issuperset(part.unit.nodes):
                 seconds, rest = solve(left.difference(part.unit.nodes))
                 if part.seconds + seconds < best[0]:

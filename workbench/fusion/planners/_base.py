@@ -111,7 +111,7 @@ class Partition:
     def _loops_through(self, inside: frozenset[str]) -> Unit | None:
         """A unit on a path of the contracted graph that leaves ``inside`` and comes back; None when there is none."""
         graph = self.graph
-        stack = [s.id for node in inside for s in graph.successors(node) if s.id not in inside]
+        stack = [s.id for node in graph.order(inside) for s in graph.successors(node) if s.id not in inside]
         seen: set[int] = set()
         while stack:
             home = self._owner[stack.pop()]
