@@ -213,3 +213,18 @@ def test_missing_stages_leave_a_valid_run() -> None:
     assert len(run.plan.groups) == len(GROUPS)
     assert run.target.peak_gflops == MEASURED.peak_gflops
     assert Run.from_json(run.to_json()) == run
+
+
+def test_the_plan_of_a_real_model_is_drawn_and_kept() -> None:
+    from workbench import load
+    from workbench.fusion import plan as make_plan
+    from workbench.graph import from_model
+
+    real = load("residual_layernorm")
+    made = make_plan(from_model(real), MEASURED)
+    run = sample_run(model=real, plan=made, plan_svg=None, tune=None, measurements=[], lowered={})
+    assert run.plan_svg is not None
+    assert run.plan_svg.lstrip().startswith("<svg")
+    assert "layer_norm" in run.plan_svg
+    assert [group.nodes for group in run.plan.groups] == [group.nodes for group in made.groups]
+    assert [tensor.shape for tensor in run.model.inputs] == [(1024, 768), (1024, 768)]
