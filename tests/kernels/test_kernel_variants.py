@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_models import assert_right, constant, model_of, plan_of, target, tensor, variants
+from kernel_models import assert_right, constant, model_of, outputs_of, plan_of, target, tensor, variants
 
 from workbench.fusion import plan
 from workbench.graph import from_model
@@ -155,6 +155,29 @@ def test_a_float16_product_overflows_before_it_is_multiplied_by_zero() -> None:
     big, zero = np.full(64, 300, "float16"), np.zeros(64, "float16")
     for lowered in variants(model).values():
         assert_right(model, lowered, [big, big, zero])
+
+
+def test_float16_products_are_rounded_before_they_are_added() -> None:
+    """A contracted multiply-add would keep 300 * 300 finite, and differ from NumPy in the last digit elsewhere."""
+    inputs = [tensor(name, (64,), "float16") for name in ("a", "b", "c")]
+    model = model_of(inputs, lambda emit, a, b, c: emit(R.subtract(emit(R.multiply(a, b)), c)))
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(64).astype("float16") for _ in range(3))
+    big, large = np.full(64, 300, "float16"), np.full(64, 60000, "float16")
+    with np.errstate(over="ignore"):
+        expected = a * b - c
+    for lowered in variants(model).values():
+        np.testing.assert_array_equal(outputs_of(model, lowered, [a, b, c])[0], expected)
+        np.testing.assert_array_equal(outputs_of(model, lowered, [big, big, large])[0], np.full(64, np.inf, "float16"))
+
+
+def test_int16_products_wrap_before_they_are_divided() -> None:
+    inputs = [tensor(name, (64,), "int16") for name in ("a", "b")]
+    model = model_of(inputs, lambda emit, a, b: emit(R.divide(emit(R.multiply(a, b)), b)))
+    a, b = np.full(64, 32000, "int16"), np.full(64, 3, "int16")
+    wrapped = int(np.array(32000 * 3, "int64").astype("int16"))
+    for lowered in variants(model).values():
+        np.testing.assert_array_equal(outputs_of(model, lowered, [a, b])[0], np.full(64, int(wrapped / 3), "int16"))
 
 
 def test_a_function_named_fused_and_nested_tuples() -> None:
