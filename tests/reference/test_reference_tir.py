@@ -9,7 +9,7 @@ from reference_cases import graph_of, module_of
 from tvm.script import tirx as T
 
 from workbench.errors import KernelError
-from workbench.reference import compare_all, evaluate, evaluate_prim_func, tir_domain, tir_reduce
+from workbench.reference import compare_all, evaluate, evaluate_prim_func, tir_block, tir_domain, tir_reduce
 from workbench.tvm_seam import relax, tvm
 
 te, topi = tvm.te, tvm.topi
@@ -38,6 +38,8 @@ def test_matmul_bias_relu() -> None:
 def test_pieces_of_a_domain_make_the_same(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
     monkeypatch.setattr(tir_domain, "PIECE", piece)
     monkeypatch.setattr(tir_reduce, "PIECE", piece)
+    monkeypatch.setattr(tir_reduce, "ELEMENTWISE_PIECE", piece)
+    monkeypatch.setattr(tir_block, "ELEMENTWISE_PIECE", piece)
     x, w = te.placeholder((2, 6, 9, 8)), te.placeholder((4, 6, 3, 3))
     arrays = normal(2, 6, 9, 8), normal(4, 6, 3, 3, seed=1)
     conv = topi.nn.conv2d(x, w, 2, 1, 1)

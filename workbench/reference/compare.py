@@ -49,6 +49,7 @@ FLOOR = 8.0
 POOL = 256
 SMALL_POOL = 64
 DOUBLE_FLOOR = 1e-10
+_BLOCK = 1 << 16  # elements judged at a time, so that temporaries stay in a core's cache
 
 
 @dataclass(frozen=True)
@@ -121,66 +122,116 @@ def _compare_exact(actual: np.ndarray, native: np.ndarray) -> Comparison:
     )
 
 
+@dataclass
+class _Tally:
+    """What was found so far; positions are flat."""
+
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    worst: float = 0.0
+    worst_at: int = 0
+    allowed: float = 0.0
+    off: int = 0
+    misplaced: int = 0
+    misplaced_at: int = 0
+
+
 def _compare_float(actual: np.ndarray, reference64: np.ndarray, native: np.ndarray) -> Comparison:
     info = ml_dtypes.finfo(native.dtype)
-    got, reference, plain = (a.astype(np.float64) for a in (actual, reference64, native))
+    size = _pool_size(native.shape)
+    pools = [np.ascontiguousarray(a).reshape(-1, size) for a in (actual, reference64, native)]
+    tally = _Tally()
+    rows = max(1, _BLOCK // size)
     with np.errstate(all="ignore"):
-        special = ~np.isfinite(plain)
-        misplaced = _misplaced(got, plain, float(info.max))
-        usable = np.isfinite(got) & np.isfinite(reference) & ~special
-        error = np.where(usable, np.abs(got - reference), 0.0)
-        noise = np.where(usable, np.abs(plain - reference), 0.0)
-        magnitude = np.where(usable, np.abs(reference), 0.0)
-        allowed = _allowed(noise, magnitude, usable, info)
-        ratio = np.where(usable, error / allowed, 0.0)
-    rms = float(_rms(magnitude.reshape(1, -1))[0, 0])
-    max_abs = float(error.max())
-    max_rel = float((error / np.maximum(magnitude, rms)).max()) if rms > 0 else 0.0
-    if misplaced.any():
-        at = _first(misplaced)
-        message = f"{int(misplaced.sum())} of {misplaced.size} elements have NaN or infinity misplaced, first at "
-        return _wrong(message + f"{list(at)}: {actual[at]} instead of {native[at]}", max_abs, max_rel)
-    worst = float(ratio.max())
-    if worst <= 1:
-        return Comparison(True, max_abs, max_rel, worst)
-    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
+        overall = _overall_rms(reference64)
+        for start in range(0, len(pools[0]), rows):
+            block = [np.asarray(pool[start : start + rows], np.float64) for pool in pools]
+            _judge(block[0], block[1], block[2], info, overall, start * size, tally)
+    if tally.misplaced:
+        at = np.unravel_index(tally.misplaced_at, native.shape)
+        message = f"{tally.misplaced} of {native.size} elements have NaN or infinity misplaced, first at "
+        message += f"{[int(i) for i in at]}: {actual[at]} instead of {native[at]}"
+        return _wrong(message, tally.max_abs, tally.max_rel)
+    if tally.worst <= 1:
+        return Comparison(True, tally.max_abs, tally.max_rel, tally.worst)
+    at = np.unravel_index(tally.worst_at, native.shape)
     message = (
-        f"{int((ratio > 1).sum())} of {ratio.size} elements are off, worst at {list(at)}: {actual[at]} instead of "
-        f"{reference[at]:.9g}, error {error[at]:.3g} where {allowed[at]:.3g} is allowed"
+        f"{tally.off} of {native.size} elements are off, worst at {[int(i) for i in at]}: {actual[at]} instead of "
+        f"{float(reference64[at]):.9g}, {tally.worst:.3g} times the allowed error of {tally.allowed:.3g}"
     )
-    return Comparison(False, max_abs, max_rel, worst, message)
+    return Comparison(False, tally.max_abs, tally.max_rel, tally.worst, message)
+
+
+def _judge(
+    got: np.ndarray,
+    reference: np.ndarray,
+    plain: np.ndarray,
+    info: Any,
+    overall: float,
+    offset: int,
+    tally: _Tally,
+) -> None:
+    """Adds some whole pools, one a row, to the tally; ``overall`` is the output's root mean square."""
+    misplaced = _misplaced(got, plain, float(info.max))
+    if misplaced.any():
+        if not tally.misplaced:
+            tally.misplaced_at = offset + int(np.argmax(misplaced))
+        tally.misplaced += int(misplaced.sum())
+    usable = np.isfinite(got) & np.isfinite(reference) & np.isfinite(plain)
+    if not usable.all():
+        got, reference, plain = (np.where(usable, a, 0.0) for a in (got, reference, plain))
+    error = np.abs(got - reference)
+    magnitude = np.abs(reference)
+    allowed = _allowed(np.abs(plain - reference), magnitude, usable, info)
+    tally.max_abs = max(tally.max_abs, float(error.max()))
+    ratio = error / allowed
+    tally.off += int((ratio > 1).sum())
+    worst_at = int(np.argmax(ratio))
+    if ratio.flat[worst_at] > tally.worst:
+        tally.worst, tally.worst_at = float(ratio.flat[worst_at]), offset + worst_at
+        tally.allowed = float(allowed.flat[worst_at])
+    if overall > 0:
+        tally.max_rel = max(tally.max_rel, float((error / np.maximum(magnitude, overall)).max()))
 
 
 def _misplaced(got: np.ndarray, plain: np.ndarray, largest: float) -> np.ndarray:
     """Where NaN or an infinity is in one and not in the other; an overflow within 1 % of the limit is no difference."""
-    nan = np.isnan(got) != np.isnan(plain)
-    both = ~np.isnan(got) & ~np.isnan(plain)
-    infinite = both & (np.isinf(got) | np.isinf(plain)) & (got != plain)
+    special = ~(np.isfinite(got) & np.isfinite(plain))
+    if not special.any():
+        return special
+    same = (got == plain) | (np.isnan(got) & np.isnan(plain))
     near = (np.sign(got) == np.sign(plain)) & (np.minimum(np.abs(got), np.abs(plain)) >= 0.99 * largest)
-    return nan | (infinite & ~near)
+    return special & ~same & ~near
+
+
+def _overall_rms(reference: np.ndarray) -> float:
+    flat = np.abs(reference.reshape(-1)).astype(np.float64, copy=False)
+    finite = flat[np.isfinite(flat)]
+    return float(_rms(finite[None])[0, 0]) if finite.size else 0.0
 
 
 def _rms(x: np.ndarray) -> np.ndarray:
-    """Root mean square of every row, kept as a column; safe from overflow."""
+    """Root mean square of every row of magnitudes, kept as a column; safe from overflow."""
     top = x.max(axis=1, keepdims=True)
-    return top * np.sqrt(np.mean((x / np.where(top > 0, top, 1.0)) ** 2, axis=1, keepdims=True))
+    scaled = x / np.where(top > 0, top, 1.0)
+    return top * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)[:, None] / x.shape[1])
 
 
 def _allowed(noise: np.ndarray, magnitude: np.ndarray, usable: np.ndarray, info: Any) -> np.ndarray:
-    """The allowed error of every element (see the module's docstring)."""
-    size = _pool_size(noise.shape)
-    count = np.maximum(usable.reshape(-1, size).sum(axis=1, keepdims=True), 1)
-    pooled = noise.reshape(-1, size).max(axis=1, keepdims=True)
-    rows = magnitude.reshape(-1, size)
-    rms = _rms(rows)
-    scale = np.maximum(rows, rms)
-    boost = np.maximum(1.0, SMALL_POOL / count)
+    """The allowed error of every element of some pools, one a row (see the module's docstring)."""
+    count = np.maximum(usable.sum(axis=1, keepdims=True), 1)
+    pooled = noise.max(axis=1, keepdims=True)
+    rms = _rms(magnitude)
+    scale = np.maximum(magnitude, rms)
     factor = NARROW_FACTOR if info.bits < 32 else FACTOR
     usual = np.minimum(factor * pooled, np.maximum(3 * pooled, rms / 8))
-    grown = np.minimum(factor * boost * pooled, scale / 64)
     relative = DOUBLE_FLOOR if info.dtype == np.float64 else FLOOR * float(info.eps)
-    floor = np.maximum(relative * scale, 4 * float(info.tiny))  # results below may be flushed to zero
-    return np.maximum(np.maximum(usual, grown), floor).reshape(noise.shape)
+    # Results near the smallest normal number may be flushed to zero.
+    allowed = np.maximum(np.maximum(usual, relative * scale), 4 * float(info.tiny))
+    if count.min() < SMALL_POOL:
+        boost = np.maximum(1.0, SMALL_POOL / count)
+        allowed = np.maximum(allowed, np.minimum(factor * boost * pooled, scale / 64))
+    return allowed
 
 
 def _pool_size(shape: tuple[int, ...]) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import KernelError
 from ..tvm_seam import tvm, tvm_ffi
 from .dtypes import np_dtype
-from .tir_domain import Loop, Vectorised, pieces
+from .tir_domain import ELEMENTWISE_PIECE, Loop, Vectorised, pieces
 from .tir_reduce import Reduction
 from .tir_walk import loads_of, stores_of, variables
 
@@ -33,7 +33,7 @@ class Block:
         reduced = [loop for loop, role in zip(self.loops, roles, strict=True) if role == "reduce"]
         is_reduction = self.block.init is not None or bool(reduced)
         if not is_reduction:
-            for piece in pieces(spatial, 1):
+            for piece in pieces(spatial, 1, ELEMENTWISE_PIECE):
                 self._vectorise(piece, self.block.body)
             return
         if self.block.init is not None:

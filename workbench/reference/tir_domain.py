@@ -14,6 +14,8 @@ from .tir_expr import Affine
 
 # Elements of the largest temporary array: 128 MiB of float64; a handful are alive at once.
 PIECE = 1 << 24
+# The same for element by element work, whose temporaries should stay in the cache.
+ELEMENTWISE_PIECE = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,16 @@ def halves(loop: Loop) -> tuple[Loop, Loop]:
     return Loop(loop.var, loop.start, first), Loop(loop.var, loop.start + first, loop.extent - first)
 
 
-def pieces(loops: Sequence[Loop], per_point: int) -> Iterator[list[Loop]]:
-    """The domain in pieces of at most PIECE points (``per_point`` of them for each point of the loops)."""
+def pieces(loops: Sequence[Loop], per_point: int, limit: int | None = None) -> Iterator[list[Loop]]:
+    """The domain in pieces of at most ``limit`` points (``per_point`` of them for each point of the loops).
+
+    The default is PIECE.
+    """
+    most = PIECE if limit is None else limit
     pending = [list(loops)]
     while pending:
         current = pending.pop()
-        if math.prod(loop.extent for loop in current) * per_point <= PIECE or all(n.extent <= 1 for n in current):
+        if math.prod(loop.extent for loop in current) * per_point <= most or all(n.extent <= 1 for n in current):
             yield current
             continue
         axis = next(i for i, loop in enumerate(current) if loop.extent > 1)

@@ -12,7 +12,7 @@ from ..errors import KernelError
 from ..tvm_seam import tvm
 from .ops.reductions import serial_sum
 from .tir_contract import contract
-from .tir_domain import PIECE, Loop, Vectorised, halves, pieces
+from .tir_domain import ELEMENTWISE_PIECE, PIECE, Loop, Vectorised, halves, pieces
 from .tir_expr import strided
 from .tir_walk import variables
 
@@ -46,7 +46,7 @@ class Reduction:
                 self._run_piece(piece, lambda: self._contract(factors))
             return
         per_point = math.prod(loop.extent for loop in self.reduced)
-        for piece in pieces(self.spatial, per_point):
+        for piece in pieces(self.spatial, per_point, ELEMENTWISE_PIECE):
             self._run_piece(piece, self._reduce)
 
     def _run_piece(self, spatial: Sequence[Loop], partial: Callable[[], Any]) -> None:
