@@ -90,6 +90,25 @@ def test_an_unknown_operator_is_named() -> None:
         evaluate(graph, [x])
 
 
+def test_a_users_program_is_interpreted_and_one_that_cannot_be_is_named() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+
+    def graph(make):
+        var = relax.Var("x", relax.TensorType(x.shape, "float32"))
+        builder = relax.BlockBuilder()
+        with builder.function("main", [var]):
+            with builder.dataflow():
+                out = builder.emit_output(builder.emit_te(make, var, primfunc_name_hint="mine"))
+            builder.emit_func_output(out)
+        return graph_of(builder.get())
+
+    np.testing.assert_allclose(evaluate(graph(tvm.topi.tanh), [x])[0], np.tanh(x.astype(np.float64)), rtol=1e-12)
+    sorting = graph(tvm.topi.sort)
+    assert unsupported(sorting) == []
+    with pytest.raises(UnsupportedOperator, match=r"call_tir:mine.*packed"):
+        evaluate(sorting, [x])
+
+
 def test_inputs_that_do_not_fit_are_refused() -> None:
     x = np.zeros((2, 3), np.float32)
     graph = graph_of(module_of(R.exp, [x]))

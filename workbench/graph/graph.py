@@ -248,8 +248,11 @@ def from_model(model: object) -> Graph:
     return _from_relax.from_model(model)
 
 
-def from_function(func: object, name: str, fingerprint: str = "") -> Graph:
-    """The graph of one Relax function, such as a group's Primitive function."""
+def from_function(func: object, name: str, fingerprint: str = "", module: object = None) -> Graph:
+    """The graph of one Relax function, such as a group's Primitive function.
+
+    ``module`` is where the tensor programs that it calls (``call_tir``) are found; without it they have no reference.
+    """
     from . import _from_relax
 
-    return _from_relax.from_function(func, name, fingerprint)
+    return _from_relax.from_function(func, name, fingerprint, module)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..errors import InputError, UnsupportedOperator
+from ..errors import InputError, KernelError, UnsupportedOperator
 from ..graph import Graph, Node
 from .dtypes import Precision, evaluation_dtype, np_dtype
 from .ops import TABLE
@@ -19,7 +19,7 @@ def supported(op: str) -> bool:
 
 def unsupported(graph: Graph) -> list[Node]:
     """The nodes of a graph that the reference cannot evaluate."""
-    return [node for node in graph.nodes if not supported(node.op)]
+    return [node for node in graph.nodes if node.op not in TABLE and "prim_func" not in node.attrs]
 
 
 def evaluate(graph: Graph, inputs: Sequence[np.ndarray], dtype: Precision = "float64") -> list[np.ndarray]:
@@ -81,7 +81,10 @@ def _apply(graph: Graph, node: Node, inputs: list[np.ndarray], precision: Precis
     if node.op.startswith("call_tir:") and "prim_func" in node.attrs:
         from .tir import evaluate_prim_func
 
-        results = evaluate_prim_func(node.attrs["prim_func"], inputs, precision)
+        try:
+            results = evaluate_prim_func(node.attrs["prim_func"], inputs, precision)
+        except KernelError as error:
+            raise UnsupportedOperator(f"{node.op} ({error})", node.id, graph.name) from error
     elif node.op in TABLE:
         made = TABLE[node.op](inputs, node.attrs)
         results = list(made) if isinstance(made, list) else [made]
