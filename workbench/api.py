@@ -158,11 +158,11 @@ def run(
             measure_s=measure_seconds,
             command=shlex.join(["workbench", *sys.argv[1:]]) if sys.argv[0].endswith("workbench") else "",
         )
-        made = job.main_job(model, settings, drawn)
+        outcome = job.main_job(model, settings, drawn)
         if out is not None:
-            made.report(out)
-        opened.add_run(made.id, made.to_json())
-    return made
+            outcome.write(out)
+        opened.add_run(outcome.run.id, outcome.run.to_json())
+    return outcome.run
 
 
 def compare(a: Run | str | Path, b: Run | str | Path) -> Comparison:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from .errors import CheckError, KernelError
 from .faces import Face, SilentFace
@@ -26,6 +27,7 @@ from .tvm_seam import tvm_version, use_threads
 
 DEFAULT_SCHEDULE = ScheduleSpec("default", "default", {})
 UNTUNED = "unfused-untuned"
+STRATEGY = "library where an entry of schedules/ serves a workload, else metaschedule"
 # Rounds of "tune, look at what was measured, split what did not pay": the second settles what the first split.
 REVISIONS = 3
 
@@ -154,6 +156,19 @@ def _merge(first: TuneResult, second: TuneResult) -> TuneResult:
     )
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What the main job made: the run, and the plan that its variant `planned` follows."""
+
+    run: Run
+    plan: FusionPlan
+
+    def write(self, folder: str | Path) -> None:
+        """The run folder: run.json, plots, report.html, and plan.json, which ``--plan`` takes."""
+        self.run.report(folder)
+        self.plan.save(Path(folder) / "plan.json")
+
+
 def evidence(
     variants: Mapping[str, LoweredModel], result: TuneResult
 ) -> tuple[dict[frozenset[str], float], dict[frozenset[str], str]]:
@@ -216,7 +231,7 @@ def compile_variants(
     return executables, errors, report
 
 
-def main_job(model: Model, settings: Settings, face: Face | None = None) -> Run:
+def main_job(model: Model, settings: Settings, face: Face | None = None) -> Outcome:
     """Plans, tunes, compiles, checks and times a model; what was measured survives any interruption in the store.
 
     Raises CheckError when every trial failed: then there is nothing to report.
@@ -256,7 +271,7 @@ def main_job(model: Model, settings: Settings, face: Face | None = None) -> Run:
             seconds=settings.measure_s,
             seed=settings.budget.seed,
         )
-    return build_run(
+    run = build_run(
         model=model,
         plan=tuned.plan,
         target=reported_for,
@@ -270,7 +285,9 @@ def main_job(model: Model, settings: Settings, face: Face | None = None) -> Run:
         timings=timings.stages,
         cache=cache,
         reference=reference.name,
+        strategy=STRATEGY,
     )
+    return Outcome(run, tuned.plan)
 
 
 def _planned(model: Model, settings: Settings, timings: Timings) -> tuple[Graph, FusionPlan]:

@@ -16,7 +16,7 @@ def compare(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare two runs; exit code 1 when something got slower or wrong.
+    """Compare two runs; exit code 1 when something got slower or wrong, 3 when nothing can be said.
 
     Example: workbench compare out/monday out/tuesday
     """
@@ -28,5 +28,4 @@ def compare(
         print_json(comparison.to_json())
     else:
         show(*comparison_tables(comparison))
-    if comparison.regressed:
-        raise typer.Exit(1)
+    raise typer.Exit(comparison.exit_code)

@@ -34,12 +34,12 @@ def lower_greedy(model: Model) -> LoweredModel:
     refuse_foreign(program, model.source)
     legal = _legalise(program, model.source)
     tensor_level = read_program(legal, model.source)
-    _require_tensor_programs(tensor_level, model.source)
+    _require_tensor_programs(tensor_level, program, model.source)
     partition = fuse_ops_partition(legal, tensor_level)
     nodes = _nodes_of(program, tensor_level, partition)
     high_level = _high_level_groups(program, nodes)
     graph = from_model(model)
-    lowering = Lowering(model, tensor_level)
+    lowering = Lowering(model, tensor_level, [spec.name for spec in model.inputs])
     for group in outline(tensor_level, partition):
         if _is_view(group, legal):
             lowering.steps.append(ViewStep(group.inputs[0], group.outputs[0]))
@@ -111,10 +111,12 @@ def _marked_module(program: Program) -> Any:
     return module
 
 
-def _require_tensor_programs(program: Program, source: str) -> None:
-    for operation in program.operations:
+def _require_tensor_programs(tensor_level: Program, program: Program, source: str) -> None:
+    for operation in tensor_level.operations:
         if not operation.op.startswith("call_tir:"):
-            raise UnsupportedOperator(operation.op, operation.id, source)
+            mark = _MARK.fullmatch(operation.id)
+            node = program.operations[int(mark[1])].id if mark is not None else operation.id
+            raise UnsupportedOperator(operation.op, node, source)
 
 
 def fuse_ops_partition(legal: Any, program: Program) -> dict[str, list[str]]:

@@ -75,6 +75,7 @@ class Lowering:
 
     model: Model
     program: Program
+    input_names: Sequence[str] = ()  # default: as in the program
     steps: list[Step] = field(default_factory=list)
     calls: list[KernelCall] = field(default_factory=list)
     workloads: dict[str, Workload] = field(default_factory=dict)
@@ -123,7 +124,7 @@ class Lowering:
             function: self.workloads[key].module["main"].without_attr("global_symbol")
             for key, function in self.names.items()
         }
-        module = build_module(self.program, self.steps, functions)
+        module = build_module(self.program, self.steps, functions, self.input_names)
         return LoweredModel(name, module, self.workloads, tuple(self.calls), traffic(self.steps, self.program))
 
 

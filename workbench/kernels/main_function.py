@@ -31,13 +31,21 @@ class ViewStep:
 Step = CallStep | ViewStep
 
 
-def build_module(program: Program, steps: Sequence[Step], functions: Mapping[str, Any]) -> Any:
-    """A module of the tensor programs and a ``main`` with one ``call_tir`` a CallStep, in order."""
+def build_module(
+    program: Program, steps: Sequence[Step], functions: Mapping[str, Any], input_names: Sequence[str] = ()
+) -> Any:
+    """A module of the tensor programs and a ``main`` with one ``call_tir`` a CallStep, in order.
+
+    ``input_names``: of the parameters of ``main``; default: as in the program.
+    """
     builder = relax.BlockBuilder()
     # The attribute keeps functions apart that differ in block names only: BlockBuilder would merge them.
     names = {name: builder.add_func(function.with_attr("name", name), name) for name, function in functions.items()}
     returned = result_variables(program)
-    renamed: dict[Any, Any] = {}
+    names_in = input_names or [parameter.name for parameter in program.parameters]
+    pairs = zip(names_in, program.parameters, strict=True)
+    renamed: dict[Any, Any] = {parameter: relax.Var(name, parameter.ty) for name, parameter in pairs}
+    parameters = [renamed[parameter] for parameter in program.parameters]
     bindings: list[Any] = []
 
     def bind(value: Any, variable: Any) -> None:
@@ -62,9 +70,7 @@ def build_module(program: Program, steps: Sequence[Step], functions: Mapping[str
     body = _body(builder, bindings, substitute(program.result, renamed))
     source = program.module["main"]
     module = builder.get()
-    module["main"] = relax.Function(
-        list(program.parameters), body, source.ret_ty, is_pure=source.is_pure, attrs=source.attrs
-    )
+    module["main"] = relax.Function(parameters, body, source.ret_ty, is_pure=source.is_pure, attrs=source.attrs)
     return module
 
 

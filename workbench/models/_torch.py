@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,12 +77,23 @@ def _saved(path: Path) -> ExportedProgram:
     if not path.is_file():
         raise ModelError(f"{path}: there is no such file; give the path of a program saved by torch.export.save")
     try:
-        return torch.export.load(str(path))
+        with _without_torch_log():  # it logs the traceback of what is raised here anyway
+            return torch.export.load(str(path))
     except Exception as error:  # zip, pickle, schema and version errors share no base class
         reason = " ".join(str(error).split())[:300]
         raise ModelError(
             f"{path}: not a program saved by torch.export.save ({type(error).__name__}: {reason}); save it again"
         ) from error
+
+
+@contextmanager
+def _without_torch_log() -> Iterator[None]:
+    log = logging.getLogger("torch.export")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def _exported(module: torch.nn.Module, args: tuple[Any, ...], source: str) -> ExportedProgram:

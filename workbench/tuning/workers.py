@@ -117,7 +117,7 @@ class Worker:
     def last_words(self) -> str:
         """How the process ended, and the last line that it wrote to standard error."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=1.0)
+            self.process.wait(timeout=5.0)
         code = self.process.returncode
         if code is None:
             end = "lost contact"
@@ -157,6 +157,8 @@ def main(role: str, fd: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with_parent(parent)
     connection = Connection(fd)
+    # TVM imports PyTorch where it is installed (a second), to exchange tensors that no worker has.
+    sys.modules["torch"] = None  # type: ignore[assignment]
     handle: Callable[[Any], Any] = importlib.import_module(ROLES[role]).handle
     connection.send(_READY)
     while True:

@@ -66,7 +66,7 @@ def handle(request: RunRequest) -> RunAnswer:
         return _measure(request, _current[request.key])
     except WorkbenchError as error:
         return RunAnswer("run_error", (), str(error), None)
-    except (*TVM_ERRORS, OSError, MemoryError) as error:
+    except (*TVM_ERRORS, AttributeError, OSError, MemoryError) as error:  # AttributeError: no such symbol
         return RunAnswer("run_error", (), one_line(error), None)
 
 
