@@ -157,3 +157,22 @@ def test_an_operator_without_a_tensor_program_is_named() -> None:
         lower(broken, plan_of(graph), "unfused")
     with pytest.raises(UnsupportedOperator, match="call_dps_packed"):
         lower_greedy(broken)
+
+
+def test_an_operator_that_tvm_cannot_legalise_is_named_with_its_node() -> None:
+    def body(emit, x):
+        return emit(R.ewise_fma(emit(R.exp(x)), x, x))
+
+    model = model_of([tensor("x", (4, 8))], body)
+    graph = from_model(model)
+    node = next(node.id for node in graph.nodes if node.op == "ewise_fma")
+    for lowering in (lambda: lower(model, plan_of(graph), "unfused"), lambda: lower_greedy(model)):
+        with pytest.raises(UnsupportedOperator) as caught:
+            lowering()
+        assert (caught.value.operator, caught.value.node) == ("ewise_fma", node)
+
+
+def test_inputs_keep_their_names() -> None:
+    model = model_of([tensor("first", (4, 8)), tensor("second", (4, 8))], lambda emit, x, y: emit(R.add(x, y)))
+    for lowered in variants(model).values():
+        assert [parameter.name for parameter in lowered.module["main"].params] == ["first", "second"]

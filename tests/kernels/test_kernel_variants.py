@@ -237,3 +237,16 @@ def test_main_of_the_lowered_model_is_well_formed() -> None:
             for name, function in lowered.module.functions_items()
             if isinstance(function, tvm.tirx.PrimFunc)
         }
+
+
+def test_sorting_and_scanning_are_kernels() -> None:
+    def body(emit, x):
+        best = emit(R.topk(x, k=3, axis=1, ret_type="values"))
+        return relax.Tuple([emit(R.sort(x, axis=1)), best, emit(R.cumsum(x, axis=1))])
+
+    model = model_of([tensor("x", (5, 16))], body)
+    [x] = model.example_inputs()
+    expected = [np.sort(x, axis=1), -np.sort(-x, axis=1)[:, :3], np.cumsum(x.astype(np.float64), axis=1)]
+    for lowered in (lower(model, plan_of(from_model(model)), "unfused"), lower_greedy(model)):
+        for got, wanted in zip(outputs_of(model, lowered, [x]), expected, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
