@@ -50,6 +50,7 @@ class Vectorised:
 
 
 def halves(loop: Loop) -> tuple[Loop, Loop]:
+    """A loop cut in two."""
     first = loop.extent // 2
     return Loop(loop.var, loop.start, first), Loop(loop.var, loop.start + first, loop.extent - first)
 

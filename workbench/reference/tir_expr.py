@@ -27,12 +27,14 @@ class Affine:
     coefficients: dict[int, int] = field(default_factory=dict)
 
     def plus(self, other: Affine, sign: int = 1) -> Affine:
+        """The sum, or the difference where ``sign`` is -1."""
         coefficients = dict(self.coefficients)
         for axis, c in other.coefficients.items():
             coefficients[axis] = coefficients.get(axis, 0) + sign * c
         return Affine(self.constant + sign * other.constant, coefficients)
 
     def times(self, factor: int) -> Affine:
+        """The product with a number."""
         return Affine(self.constant * factor, {a: c * factor for a, c in self.coefficients.items()})
 
 

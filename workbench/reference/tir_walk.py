@@ -80,6 +80,7 @@ def is_leaf(block: Any) -> bool:
 
 
 def has_block(stmt: Any) -> bool:
+    """Whether a statement holds a block or a while loop, which no outer loop may be vectorised over."""
     found = False
 
     def visit(node: Any) -> None:

@@ -76,10 +76,12 @@ def _einsum(inputs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 
 def spatial_axes(layout: str) -> str:
+    """The spatial letters of a layout, in its order: ``HW`` of ``NHWC``."""
     return "".join(letter for letter in layout if letter in "DHW")
 
 
 def to_layout(x: np.ndarray, source: str, wanted: str, name: str) -> np.ndarray:
+    """A view of ``x`` in another order of axes. Raises UnsupportedOperator for a blocked layout."""
     if sorted(source) != sorted(wanted):
         raise UnsupportedOperator(name, f"layout {source}", "reference")
     return x.transpose([source.index(letter) for letter in wanted])
