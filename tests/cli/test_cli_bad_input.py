@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+
+DATABASE = "store.sqlite"
 
 
 def _onnx_model(path: Path, *, op: str = "Relu", weight: float = 1.0, batch: int | str = 2) -> Path:
@@ -97,8 +100,7 @@ def test_store_that_cannot_be_made(cli: Callable, tmp_path: Path) -> None:
 def test_store_of_a_newer_version(cli: Callable, small_model: str, tmp_path: Path) -> None:
     store = tmp_path / "store"
     assert cli("cache", "--store", store).code == 0
-    database = next(store.glob("*.sqlite*"))
-    with sqlite3.connect(database) as connection:
+    with sqlite3.connect(store / DATABASE) as connection:
         connection.execute("UPDATE meta SET value = '999' WHERE key = 'schema'")
     _refused(cli("run", small_model, "--store", store), 2, "999", "newer")
 
@@ -158,8 +160,6 @@ def test_interrupt_keeps_what_was_measured_and_writes_the_report(small_model: st
     before = _measured(store)
     os.kill(process.pid, 2)
     _, error = process.communicate(timeout=120)
-    import json
-
     document = json.loads((tmp_path / "out" / "run.json").read_text())
     assert not document["complete"]
     assert "interrupted" in document["incomplete_reason"]
@@ -169,11 +169,8 @@ def test_interrupt_keeps_what_was_measured_and_writes_the_report(small_model: st
 
 
 def _measured(store: Path) -> int:
-    databases = list(store.glob("*.sqlite*"))
-    if not databases:
-        return 0
     try:
-        with sqlite3.connect(f"file:{databases[0]}?mode=ro", uri=True, timeout=5) as connection:
+        with sqlite3.connect(f"file:{store / DATABASE}?mode=ro", uri=True, timeout=5) as connection:
             return connection.execute("SELECT count(*) FROM records WHERE status = 'ok'").fetchone()[0]
     except sqlite3.OperationalError:
         return 0

@@ -69,6 +69,7 @@ def test_run_twice_then_compare_compile_and_cache(cli: Callable, small_model: st
     document = json.loads((tmp_path / "b" / "run.json").read_text())
     assert all(task["cached"] for task in document["tasks"])
     assert document["cache"]["builds"] == 0
+    assert "no trials: every one is in the store (hit)" in second.err
     assert "every kernel was a hit" in second.err
     comparison = cli("compare", tmp_path / "a", tmp_path / "b", "--json")
     assert comparison.code in (0, 1)  # two short runs on a shared machine may differ; the document must not

@@ -21,5 +21,5 @@ class CacheReport:
         """One line for people."""
         total = self.hits + self.builds
         if self.builds == 0:
-            return f"all {total} from the cache"
+            return f"every kernel was a hit ({total} from the cache)"
         return f"{self.hits} of {total} from the cache, {self.builds} built in {self.build_s:.1f} s"
