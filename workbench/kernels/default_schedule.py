@@ -12,6 +12,7 @@ A block for which TVM refuses a primitive keeps its loops as they are, so the re
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 from ..targets import Target
@@ -65,15 +66,22 @@ def _exists(schedule: Any, name: str) -> bool:
 
 
 def _inline(schedule: Any, block: Any) -> None:
-    """Computes an elementwise producer inside its consumers, unless that would repeat work in a reduction."""
+    """Computes an elementwise producer inside its consumers, unless that would repeat work."""
     statement = schedule.get(block)
     consumers = [schedule.get(consumer) for consumer in schedule.get_consumers(block)]
-    if not consumers or not _is_spatial(statement):
+    if not consumers or not _is_spatial(statement) or _reads(statement) > _MAX_INLINED_READS:
         return
-    elementwise = all(_is_spatial(consumer) for consumer in consumers)
+    # A reduction over a matrix product reads each element many times; one over rows reads it once.
+    reread = any(not _is_spatial(consumer) and _points(consumer) > _points(statement) for consumer in consumers)
     costly = len(consumers) > 1 and _calls(statement) > 0  # exp computed twice costs more than it saves
-    if elementwise and not costly and _reads(statement) <= _MAX_INLINED_READS:
+    if not reread and not costly:
         schedule.compute_inline(block)
+
+
+def _points(statement: Any) -> int:
+    """Iterations of a block; a symbolic extent, which no operator here has, counts as one."""
+    extents = [axis.dom.extent for axis in statement.iter_vars]
+    return math.prod(int(extent) for extent in extents if isinstance(extent, tvm.tirx.IntImm))
 
 
 def _is_spatial(statement: Any) -> bool:
@@ -102,9 +110,7 @@ def _schedule_block(schedule: Any, block: Any, target: Target) -> None:
     reduction = [loop for loop, axis in zip(loops, axes, strict=True) if axis == _REDUCTION]
     if len(spatial) + len(reduction) != len(loops) or not spatial:
         return
-    work = 1
-    for loop in loops:
-        work *= int(schedule.get(loop).extent)
+    work = math.prod(int(schedule.get(loop).extent) for loop in loops)
     inner = _vector_loop(schedule, loops, statement, spatial, target)
     outer = [loop for loop in spatial if loop is not inner]
     vector = []
