@@ -176,3 +176,39 @@ def test_inputs_keep_their_names() -> None:
     model = model_of([tensor("first", (4, 8)), tensor("second", (4, 8))], lambda emit, x, y: emit(R.add(x, y)))
     for lowered in variants(model).values():
         assert [parameter.name for parameter in lowered.module["main"].params] == ["first", "second"]
+
+
+def test_equal_calls_of_different_tensor_programs_are_told_apart() -> None:
+    def body(emit, x):
+        return emit(R.nn.softmax(emit(R.nn.softmax(x, axis=0)), axis=1))
+
+    model = model_of([tensor("x", (8, 8))], body)
+    assert len(lower_greedy(model).workloads) == 2
+    assert set(lower_greedy(model).workloads) == set(variants(model)["unfused"].workloads)
+
+
+def test_greedy_knows_the_nodes_of_a_normalisation_that_tvm_takes_apart() -> None:
+    model = zoo.build("conv_bn_relu", channels=4, size=6)
+    lowered = lower_greedy(model)
+    [call] = lowered.calls
+    assert call.ops == ("nn.conv2d", "nn.batch_norm", "nn.relu")
+    assert call.nodes == tuple(node.id for node in from_model(model).nodes)
+    folded = [argument.value.numpy().shape for argument in _arguments(lowered)[2:]]
+    assert folded == [(1, 4, 1, 1)] * 4, "mean, deviation, gamma and beta are folded, as TVM does"
+
+
+def _arguments(lowered) -> list:
+    return list(lowered.module["main"].body.blocks[0].bindings[0].value.args[1].fields)
+
+
+def test_two_groups_that_depend_on_each_other_are_refused() -> None:
+    def body(emit, x, y):
+        a, b = emit(R.exp(x)), emit(R.exp(y))
+        return relax.Tuple([emit(R.add(a, emit(R.tanh(b)))), emit(R.add(b, emit(R.tanh(a))))])
+
+    model = model_of([tensor("x", (4, 4)), tensor("y", (4, 4))], body)
+    graph = from_model(model)
+    first, second, tanh_b, add_a, tanh_a, add_b = (node.id for node in graph.nodes)
+    groups = [[first, tanh_b, add_a], [second, tanh_a, add_b]]
+    with pytest.raises(IllegalGroup, match="cycle"):
+        lower(model, plan_of(graph, *groups), "planned")
