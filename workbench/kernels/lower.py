@@ -8,8 +8,7 @@ from typing import Any
 
 from ..errors import KernelError, UnsupportedOperator
 from ..fusion import FusionPlan
-from ..graph import Graph
-from ..graph._from_relax import from_function
+from ..graph import Graph, from_function
 from ..models import Model
 from ..models.model import TensorSpec
 from ..tvm_seam import relax, tvm
