@@ -6,6 +6,7 @@ import dataclasses
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from workbench.kernels.kernel import Kernel
 from workbench.kernels.workload import Workload
 from workbench.models.model import TensorSpec
 from workbench.store.record import MeasureSettings, ScheduleSpec
-from workbench.tuning import Budget, Candidate, MemoryStore, Task, tune_tasks
+from workbench.tuning import Budget, Candidate, Event, MemoryStore, Task, tune_tasks
 from workbench.tuning.builders import BuildResult, FakeBuilder, LocalBuilder
 from workbench.tuning.runners import FakeRunner
 from workbench.tuning.runners.local import LocalRunner
@@ -219,3 +220,33 @@ def test_a_small_real_search_beats_the_default() -> None:
     assert found.best.median_s <= found.default_s
     assert store.kernels[next(iter(store.kernels))].schedule == found.best.schedule
     assert tune_tasks([task], Budget(trials_per_task=16), store=store).trials == 0
+
+
+def test_ctrl_c_in_a_real_search_keeps_the_trials_and_leaves_no_process() -> None:
+    store = MemoryStore()
+    builder, runner = LocalBuilder(jobs=2), LocalRunner(SETTINGS, threads=2)
+    timers: list[threading.Timer] = []
+
+    def interrupt_soon(event: Event) -> None:
+        if event.kind == "batch" and not timers:
+            timers.append(threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)))
+            timers[0].start()
+
+    try:
+        result = tune_tasks(
+            [matmul_task(64)],
+            Budget(trials_per_task=1000),
+            store=store,
+            builder=builder,
+            runner=runner,
+            on_event=interrupt_soon,
+        )
+        pids = [*builder.pids, *runner.pids]
+    finally:
+        builder.close()
+        runner.close()
+    assert (result.complete, result.incomplete_reason) == (False, "interrupted")
+    assert 17 <= result.trials == len(store.all) < 1000
+    assert result.results[0].best is not None
+    assert store.kernels
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
