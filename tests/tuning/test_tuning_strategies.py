@@ -28,6 +28,7 @@ from workbench.tuning.strategies import (
     MetaScheduleStrategy,
     NotTunable,
     Strategy,
+    UnionStrategy,
     choose,
     metaschedule,
 )
@@ -119,6 +120,45 @@ class TestLibrary(StrategyContract):
 
 
 @pytest.mark.usefixtures("library")
+class TestUnion(StrategyContract):
+    task = matmul_task(64)
+
+    def make(self, seed: int, history: Sequence[Record]) -> Strategy:
+        return UnionStrategy(self.task, seed, history)
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("winner", ["library", "trace"])
+def test_a_union_follows_the_part_that_leads(winner: str) -> None:
+    task = matmul_task(64)
+    strategy = UnionStrategy(task, 0, [])
+    shares = []
+    for _ in range(3):
+        batch = strategy.ask(8)
+        shares.append(sum(item.schedule.kind == winner for item in batch))
+        strategy.tell(batch, [record_of(task, item, 1e-3 if item.schedule.kind == winner else 2e-3) for item in batch])
+    assert shares == [4, 6, 6]
+
+
+@pytest.mark.usefixtures("library")
+def test_a_union_goes_on_without_a_part_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any) -> Any:
+        raise KernelError("made to fail")
+
+    monkeypatch.setattr(MetaScheduleStrategy, "ask", broken)
+    strategy = UnionStrategy(matmul_task(64), 0, [])
+    batch = strategy.ask(8)
+    assert {item.schedule.kind for item in batch} == {"library"}
+    strategy.tell(batch, [record_of(matmul_task(64), item, 1e-3) for item in batch])
+    assert strategy.ask(8)
+    monkeypatch.setattr(MetaScheduleStrategy, "__init__", broken)
+    assert UnionStrategy(matmul_task(64), 0, []).ask(4)
+    monkeypatch.setattr(LibraryStrategy, "__init__", broken)
+    with pytest.raises(KernelError, match="made to fail"):
+        UnionStrategy(matmul_task(64), 0, [])
+
+
+@pytest.mark.usefixtures("library")
 def test_library_asks_its_default_first_then_everything_once() -> None:
     strategy = LibraryStrategy(matmul_task(), 0, [])
     first = strategy.ask(1)
@@ -172,8 +212,8 @@ def test_what_cannot_be_searched_is_classed_not_tunable(make: Any, reason: str) 
 
 
 @pytest.mark.usefixtures("library")
-def test_the_library_comes_first_where_it_serves() -> None:
-    assert choose(matmul_task()) is LibraryStrategy
+def test_the_library_takes_part_where_it_serves() -> None:
+    assert choose(matmul_task()) is UnionStrategy
     assert choose(two_matmuls()) is LibraryStrategy
     assert choose(softmax_task()) is MetaScheduleStrategy
 

@@ -8,8 +8,9 @@ from ..task import Task
 from ._base import Strategy
 from .library import LibraryStrategy
 from .metaschedule import MetaScheduleStrategy
+from .union import UnionStrategy
 
-__all__ = ["LibraryStrategy", "MetaScheduleStrategy", "NotTunable", "Strategy", "choose"]
+__all__ = ["LibraryStrategy", "MetaScheduleStrategy", "NotTunable", "Strategy", "UnionStrategy", "choose"]
 
 
 class NotTunable(KernelError):
@@ -17,11 +18,13 @@ class NotTunable(KernelError):
 
 
 def choose(task: Task) -> type[Strategy]:
-    """The strategy for a task: the library where an entry serves the workload, else MetaSchedule.
+    """The strategy for a task: the library where an entry serves the workload, MetaSchedule where its rules do.
 
     Raises NotTunable for a program without anything to search, and KernelError for a group that nothing can schedule
     well; the planner splits such a group.
     """
+    if UnionStrategy.serves(task):
+        return UnionStrategy
     if LibraryStrategy.serves(task):
         return LibraryStrategy
     found = structure(task.workload.module)

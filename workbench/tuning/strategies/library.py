@@ -71,6 +71,8 @@ class LibraryStrategy(Strategy):
 
     def tell(self, candidates: Sequence[Candidate], records: Sequence[Record]) -> None:
         """See :class:`Strategy`."""
+        if not candidates:
+            return
         points: list[Point] = [candidate.handle for candidate in candidates]
         seconds = [record.median_s if record.status == "ok" else math.inf for record in records]
         if self._model.trained:
