@@ -21,13 +21,21 @@ from ..errors import IllegalGroup
 from ..tvm_seam import GenericConst, relax
 from .program import Operation, Program, output_list, result_variables, substitute, unique
 
+# Operators whose legalisation turns a constant without dimensions into an immediate (TVM's legalize_ops/binary.py,
+# create.py, datatype.py).
+_INLINES_SCALARS = frozenset(
+    "add divide floor_divide log_add_exp multiply power atan2 subtract equal mod floor_mod greater greater_equal less "
+    "less_equal not_equal maximum minimum bitwise_and bitwise_or bitwise_xor left_shift right_shift logical_and "
+    "logical_or logical_xor full full_like astype".split()
+)
+
 
 @dataclass(frozen=True, eq=False)
 class OutlinedGroup:
     """One group as a function of ``inputs`` and then ``constants`` that returns ``outputs``.
 
     All three are variables and constants of ``main``; the function's parameters stand for inputs and constants in
-    this order. Constants without dimensions stay inside the function, where they become immediates.
+    this order. Constants without dimensions stay inside the function where LegalizeOps makes immediates of them.
     """
 
     id: str
@@ -114,12 +122,21 @@ def _contracted_order(groups: Mapping[str, Sequence[Operation]], producer: Mappi
     return order
 
 
+def _inlined(constant: Any, operations: Sequence[Operation]) -> bool:
+    """Whether every operation that reads the constant makes an immediate of it; FuseTIR refuses what is left."""
+    return len(constant.ty.shape) == 0 and all(
+        operation.op in _INLINES_SCALARS
+        for operation in operations
+        if any(leaf.same_as(constant) for leaf in operation.reads())
+    )
+
+
 def _outline_one(
     group: str, operations: Sequence[Operation], inner: Sequence[Any], outputs: Sequence[Any]
 ) -> OutlinedGroup:
     produced = set(inner)
     read = unique([leaf for operation in operations for leaf in operation.reads() if leaf not in produced])
-    constants = [leaf for leaf in read if isinstance(leaf, GenericConst) and len(leaf.ty.shape) > 0]
+    constants = [leaf for leaf in read if isinstance(leaf, GenericConst) and not _inlined(leaf, operations)]
     inputs = [leaf for leaf in read if isinstance(leaf, relax.Var)]
     # TVM names blocks after variables, and blocks are what traces address: equal groups must spell them equally.
     parameters = [relax.Var("x", leaf.ty) for leaf in [*inputs, *constants]]
