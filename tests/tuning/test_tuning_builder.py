@@ -150,3 +150,17 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
+    gone, young, alive_ = (
+        tmp_path / "workbench-999999999-a",
+        tmp_path / "workbench-999999998-b",
+        tmp_path / (f"workbench-{os.getpid()}-c"),
+    )
+    for folder in (gone, young, alive_):
+        folder.mkdir()
+    for folder in (gone, alive_):
+        os.utime(folder, (0, 0))
+    local._remove_stale(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted((young.name, alive_.name))

@@ -26,6 +26,7 @@ from ._base import Builder, BuildResult
 
 logger = logging.getLogger(__name__)
 _NEEDED_BYTES = 64 << 20
+_STALE_S = 3600.0
 
 
 @dataclass
@@ -178,11 +179,24 @@ def scratch_folder() -> Path:
     shared = Path("/dev/shm")
     places = [str(shared)] if os.access(shared, os.W_OK) and _free(shared) >= 4 * _NEEDED_BYTES else []
     try:
-        folder = Path(tempfile.mkdtemp(prefix="workbench-", dir=places[0] if places else None))
+        folder = Path(tempfile.mkdtemp(prefix=f"workbench-{os.getpid()}-", dir=places[0] if places else None))
     except OSError as error:
         raise StoreError(f"no folder for build artefacts: {error}; free some space or set TMPDIR") from error
+    _remove_stale(folder.parent)
     _check_room(folder)
     return folder
+
+
+def _remove_stale(parent: Path) -> None:
+    """Removes what processes left that were killed; an hour's grace, since process ids may be another container's."""
+    for folder in parent.glob("workbench-*-*"):
+        owner = folder.name.split("-")[1]
+        try:
+            old = time.time() - folder.stat().st_mtime > _STALE_S
+        except OSError:  # its owner removed it just now
+            continue
+        if old and owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_room(folder: Path) -> None:
