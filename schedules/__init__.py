@@ -25,8 +25,9 @@ def _entries() -> dict[str, dict[str, LibrarySchedule]]:
     """Entries by kind of target and name. Loaded on first use: they import TVM."""
     from .cpu.attention import FlashAttention
     from .cpu.multi_matmul import MultiMatmul
+    from .cpu.row_norm import RowNorm
 
-    entries: dict[str, tuple[LibrarySchedule, ...]] = {"llvm": (FlashAttention(), MultiMatmul())}
+    entries: dict[str, tuple[LibrarySchedule, ...]] = {"llvm": (FlashAttention(), MultiMatmul(), RowNorm())}
     return {kind: {entry.name: entry for entry in found} for kind, found in entries.items()}
 
 

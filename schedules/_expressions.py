@@ -72,8 +72,8 @@ _BINARY: Mapping[str, Callable[[Expr, Expr], Expr]] = {
     "logical_and": tirx.And,
     "logical_or": tirx.Or,
 }
-_RENAMING = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})
-LAYOUT = _RENAMING | {"permute_dims", "broadcast_to", "repeat"}
+RENAMING = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})
+LAYOUT = RENAMING | {"permute_dims", "broadcast_to", "repeat"}
 ELEMENTWISE = frozenset({*_UNARY, *_BINARY, "where", "astype", "clip", "nn.leakyrelu"})
 
 

@@ -28,6 +28,11 @@ def attention(builder: Any, values: list[Any]) -> Any:
     return builder.emit(op.matmul(builder.emit(op.nn.softmax(builder.emit(op.matmul(q, k)), axis=-1)), v))
 
 
+def residual_norm(builder: Any, values: list[Any]) -> Any:
+    x, y, scale, shift = values
+    return builder.emit(op.nn.layer_norm(builder.emit(op.add(x, y)), scale, shift, axes=[-1]))
+
+
 SERVED = {
     "multi_matmul": [
         workload_of([(37, 65), (65, 130), (65, 130)], 2, swiglu),
@@ -37,6 +42,10 @@ SERVED = {
     "attention": [
         workload_of([(2, 9, 32), (2, 32, 9), (2, 9, 32)], 0, attention),
         workload_of([(1, 8, 512, 64), (1, 8, 64, 512), (1, 8, 512, 64)], 0, attention),
+    ],
+    "row_norm": [
+        workload_of([(3, 5), (3, 5), (5,), (5,)], 2, residual_norm),
+        workload_of([(1024, 768), (1024, 768), (768,), (768,)], 2, residual_norm),
     ],
 }
 every_case = pytest.mark.parametrize(
@@ -49,7 +58,7 @@ def test_every_entry_has_cases_here() -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(InputError, match="no library schedule 'nonsense'; there are attention, multi_matmul"):
+    with pytest.raises(InputError, match="no library schedule 'nonsense'; there are attention, multi_matmul, row_norm"):
         schedules.get("nonsense")
 
 
