@@ -44,7 +44,10 @@ ALLOWED_DTYPES = frozenset(
     | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 # Folding multiplies weights before they are rounded to the kernel's type; half precision would lose digits there.
-REWRITE_DTYPES = {"fold_batchnorm": frozenset({"float32", "float64"})}
+REWRITE_DTYPES = {
+    "decompose_batchnorm": frozenset({"float32"}),
+    "fold_batchnorm": frozenset({"float32", "float64"}),
+}
 MAX_RANK = 8  # loops above this are not split or fused by any schedule here
 MAX_ARGUMENTS = 32  # a concat of 500 inputs had not compiled after 40 s; scalars are inlined and do not count
 MAX_OUTPUTS = 8

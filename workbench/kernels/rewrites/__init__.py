@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from ...errors import PlanError
 from ._base import Rewrite
+from .decompose_batchnorm import decompose_batchnorm
 from .fold_batchnorm import fold_batchnorm
 
 __all__ = ["REWRITES", "Rewrite", "get"]
 
-REWRITES: dict[str, Rewrite] = {"fold_batchnorm": fold_batchnorm}
+REWRITES: dict[str, Rewrite] = {
+    "decompose_batchnorm": decompose_batchnorm,
+    "fold_batchnorm": fold_batchnorm,
+}
 
 
 def get(name: str) -> Rewrite:

@@ -1,0 +1,78 @@
+"""Regions of the graph taken from the variant that was faster inside the whole model."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.fusion import FusionPlan, MeasuredGroup, combine, plan
+from workbench.graph import Graph, from_model
+from workbench.models import zoo
+from workbench.targets import Target, resolve
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return resolve("llvm")
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return from_model(zoo.build("conv_bn_relu", channels=4, size=8))
+
+
+@pytest.fixture(scope="module")
+def planned(graph: Graph, target: Target) -> FusionPlan:
+    made = plan(graph, target)
+    assert [group.rewrite for group in made.groups] == ["fold_batchnorm"]
+    return made
+
+
+def _whole(plan: FusionPlan, us: float) -> dict[frozenset[str], float]:
+    return {frozenset(plan.groups[0].nodes): us * 1e-6}
+
+
+def test_a_faster_form_of_the_same_nodes_is_taken_with_its_rewrite(planned: FusionPlan, target: Target) -> None:
+    nodes = planned.groups[0].nodes
+    greedy = [MeasuredGroup(nodes, 80e-6, "decompose_batchnorm")]
+    better = combine(planned, target, _whole(planned, 100), {"greedy": greedy})
+    assert [(group.nodes, group.rule, group.rewrite) for group in better.groups] == [
+        (nodes, "greedy", "decompose_batchnorm")
+    ]
+    swap = better.decisions[-1]
+    assert swap.measured_us == pytest.approx({"planned": 100, "greedy": 80})
+    assert "taken from greedy" in swap.reason
+
+
+def test_a_region_is_split_where_single_operators_were_faster(planned: FusionPlan, target: Target) -> None:
+    singles = [MeasuredGroup((node,), 20e-6) for node in planned.groups[0].nodes]
+    better = combine(planned, target, _whole(planned, 100), {"unfused": singles})
+    assert [len(group.nodes) for group in better.groups] == [1, 1, 1]
+    assert better.decisions[-1].verdict == "split"
+
+
+@pytest.mark.parametrize("other_us", [120, 100, 99])
+def test_what_is_not_faster_beyond_the_margin_changes_nothing(
+    planned: FusionPlan, target: Target, other_us: float
+) -> None:
+    other = [MeasuredGroup(planned.groups[0].nodes, other_us * 1e-6, "decompose_batchnorm")]
+    assert combine(planned, target, _whole(planned, 100), {"greedy": other}) is planned
+
+
+def test_regions_are_swapped_one_by_one(target: Target) -> None:
+    """Two independent regions, of which only the second was faster elsewhere."""
+    graph = from_model(zoo.build("encoder", seq=8, dim=16, heads=2, ffn=32))
+    made = plan(graph, target)
+    times = {frozenset(group.nodes): 10e-6 for group in made.groups}
+    slow = next(group for group in made.groups if "nn.gelu" in group.ops)
+    singles = [MeasuredGroup((node.id,), 1e-6 if node.id in slow.nodes else 50e-6) for node in graph.nodes]
+    better = combine(made, target, times, {"unfused": singles})
+    kept = {group.nodes for group in made.groups} - {slow.nodes}
+    assert kept <= {group.nodes for group in better.groups}
+    assert {(node,) for node in slow.nodes} <= {group.nodes for group in better.groups}
+    assert sorted(node for group in better.groups for node in group.nodes) == sorted(node.id for node in graph.nodes)
+
+
+def test_a_pinned_group_stays(graph: Graph, planned: FusionPlan, target: Target) -> None:
+    pinned = plan(graph, target, pins=[planned.groups[0].nodes])
+    singles = [MeasuredGroup((node,), 1e-6) for node in pinned.groups[0].nodes]
+    assert combine(pinned, target, _whole(pinned, 100), {"unfused": singles}) is pinned

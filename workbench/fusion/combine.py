@@ -1,0 +1,107 @@
+"""Measured inside the whole model: takes each region of the graph from the variant that computed it fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..errors import IllegalGroup
+from ..targets.target import Target
+from .cost_models import AnalyticCostModel
+from .legality import check_partition
+from .plan import Decision, FusionPlan
+from .planners._base import Unit, make_groups
+
+MARGIN = 0.02  # another variant's region has to be faster by more than this
+Nodes = frozenset[str]
+
+
+@dataclass(frozen=True)
+class MeasuredGroup:
+    """A kernel of a variant: its nodes in graph order, its time inside the whole model, the rewrite it needs."""
+
+    nodes: tuple[str, ...]
+    seconds: float
+    rewrite: str | None = None
+
+
+def combine(
+    plan: FusionPlan,
+    target: Target,
+    measured: Mapping[Nodes, float],
+    others: Mapping[str, Sequence[MeasuredGroup]],
+    margin: float = MARGIN,
+) -> FusionPlan:
+    """The plan with each region replaced by the grouping of another variant that was faster there.
+
+    A region is a smallest set of nodes that is a union of groups in every variant, so that it can be swapped alone.
+    ``measured`` gives the seconds of the plan's own groups, ``others`` the groups of other variants by name; nodes
+    that a variant does not name cost it nothing (views). Pinned groups stay. Every swap becomes a Decision. The same
+    plan comes back when nothing was faster, or when the swaps would make groups depend on each other.
+    """
+    units: list[Unit] = []
+    decisions: list[Decision] = []
+    for region in _regions(plan, others):
+        own = [group for group in plan.groups if region.issuperset(group.nodes)]
+        unit = [Unit(g.nodes, g.rule, g.kind, g.reason, g.rewrite, False) for g in own]
+        times = {"planned": sum(measured.get(frozenset(group.nodes), 0.0) for group in own)}
+        inside = {name: [g for g in groups if region.issuperset(g.nodes)] for name, groups in others.items()}
+        times |= {name: sum(group.seconds for group in groups) for name, groups in inside.items()}
+        best = min(times, key=lambda name: (times[name], name != "planned"))
+        pinned = any(group.nodes in plan.pins for group in own)
+        if not pinned and times[best] < times["planned"] * (1 - margin):
+            reason = _reason(best, times)
+            unit = _units(plan, region, best, inside[best], reason)
+            decisions.append(_decision(plan, region, len(own) > len(unit), times, reason))
+        units += unit
+    if not decisions:
+        return plan
+    try:
+        check_partition(plan.graph, [one.nodes for one in units])
+    except IllegalGroup:
+        return plan
+    model = AnalyticCostModel()
+    seconds = {one.nodes: model.seconds(plan.graph, one.nodes, target) for one in units}
+    return replace(plan, groups=make_groups(plan.graph, units, seconds), decisions=(*plan.decisions, *decisions))
+
+
+def _regions(plan: FusionPlan, others: Mapping[str, Sequence[MeasuredGroup]]) -> list[Nodes]:
+    """Connected components of "in one group in some variant", in graph order of their first nodes."""
+    home = {node.id: {node.id} for node in plan.graph.nodes}
+    groups = [group.nodes for group in plan.groups]
+    groups += [group.nodes for variant in others.values() for group in variant]
+    for nodes in groups:
+        merged = set().union(*(home[node] for node in nodes))
+        for node in merged:
+            home[node] = merged
+    return list(dict.fromkeys(frozenset(home[node.id]) for node in plan.graph.nodes))
+
+
+def _units(plan: FusionPlan, region: Nodes, variant: str, groups: Sequence[MeasuredGroup], reason: str) -> list[Unit]:
+    named = {node for group in groups for node in group.nodes}
+    units = [
+        Unit(group.nodes, variant, "vertical", reason, group.rewrite, False)
+        if len(group.nodes) > 1
+        else Unit.single(group.nodes[0], reason)
+        for group in groups
+    ]
+    return units + [Unit.single(node, "a view, no kernel") for node in plan.graph.order(region - named)]
+
+
+def _reason(best: str, times: Mapping[str, float]) -> str:
+    listed = ", ".join(f"{seconds * 1e6:.4g} us as {name}" for name, seconds in times.items())
+    return f"measured inside the whole model: {listed}; taken from {best}"
+
+
+def _decision(plan: FusionPlan, region: Nodes, fused: bool, times: Mapping[str, float], reason: str) -> Decision:
+    nodes = plan.graph.order(region)
+    return Decision(
+        boundary="+".join(nodes),
+        rule="whole model",
+        verdict="fuse" if fused else "split",
+        predicted_us={},
+        measured_us={name: seconds * 1e6 for name, seconds in times.items()},
+        factors=None,
+        reason=reason,
+        nodes=nodes,
+    )

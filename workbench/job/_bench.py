@@ -1,0 +1,122 @@
+"""The variants of a model compiled, checked, timed, and what their times say about the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import KernelError
+from ..faces import Face
+from ..fusion import FusionPlan, MeasuredGroup, combine
+from ..kernels import CacheReport, Executable, KernelCall, LoweredModel, compile_model
+from ..measure import ReferenceOutputs, VariantMeasurement, measure_variants
+from ..measure.variants import VariantInput
+from ..models import Model
+from ..targets import Target
+from ._search import Tuned, partition, schedules
+from ._settings import DEFAULT_SCHEDULE, UNTUNED, Settings, Timings
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What it takes to compile, check and time the variants of one model."""
+
+    model: Model
+    inputs: Sequence[np.ndarray]
+    reference: ReferenceOutputs
+    target: Target
+    settings: Settings
+    timings: Timings
+    face: Face
+
+    def measure(self, tuned: Tuned) -> tuple[tuple[VariantMeasurement, ...], CacheReport]:
+        """Every variant compiled, checked against the reference, and timed interleaved with the others."""
+        self.face.stage("compiling the variants")
+        with self.timings.stage("compile"):
+            executables, errors, cache = compile_variants(self.model, tuned, self.settings)
+        self.face.stage(f"kernels: {cache.summary()}")
+        self.face.stage("checking every variant against the reference, then timing them interleaved")
+        with self.timings.stage("measure"):
+            variants = measure_variants(
+                _variant_inputs(tuned, executables, errors),
+                self.inputs,
+                self.reference,
+                self.target,
+                seconds=self.settings.measure_s,
+                seed=self.settings.budget.seed,
+            )
+        return variants, cache
+
+
+def compile_variants(
+    model: Model, tuned: Tuned, settings: Settings
+) -> tuple[dict[str, Executable], dict[str, str], CacheReport]:
+    """One executable a variant, and `unfused-untuned`; a variant that cannot be built gives its error instead."""
+    chosen = schedules(tuned.result)
+    wanted = {name: (lowered, chosen) for name, lowered in tuned.variants.items()}
+    if "unfused" in tuned.variants:
+        wanted[UNTUNED] = (tuned.variants["unfused"], {})
+    executables: dict[str, Executable] = {}
+    errors: dict[str, str] = {}
+    report = CacheReport()
+    for name, (lowered, specs) in wanted.items():
+        complete = {key: specs.get(key, DEFAULT_SCHEDULE) for key in lowered.workloads}
+        try:
+            executables[name], part = compile_model(lowered, model, settings.target, complete, settings.store)
+        except KernelError as error:
+            errors[name] = str(error)
+        else:
+            if name != UNTUNED:
+                report = report.merge(part)
+    return executables, errors, report
+
+
+def _variant_inputs(
+    tuned: Tuned, executables: Mapping[str, Executable], errors: Mapping[str, str]
+) -> Sequence[VariantInput]:
+    inputs = []
+    for name in (UNTUNED, "unfused", "greedy", "planned"):
+        lowered = tuned.variants.get("unfused" if name == UNTUNED else name)
+        if lowered is not None:
+            inputs.append(
+                VariantInput(
+                    name=name,
+                    tuned=name != UNTUNED,
+                    executable=executables.get(name),
+                    lowered=lowered,
+                    error=errors.get(name, ""),
+                )
+            )
+    return inputs
+
+
+def settle(tuned: Tuned, variants: Sequence[VariantMeasurement], settings: Settings) -> FusionPlan | None:
+    """The plan with the regions that another variant computed faster inside the whole model; None: nothing better.
+
+    A plan that the caller gave, and one of an interrupted search, stay as they are.
+    """
+    if settings.plan is not None or not tuned.result.complete:
+        return None
+    inside = {one.name: _inside(tuned.variants[one.name], one) for one in variants if one.name in tuned.variants}
+    if any(not groups for groups in inside.values()):
+        return None
+    own = {frozenset(group.nodes): group.seconds for group in inside.pop("planned")}
+    better = combine(tuned.plan, settings.target, own, inside)
+    return None if partition(better) == partition(tuned.plan) else better
+
+
+def _inside(lowered: LoweredModel, measured: VariantMeasurement) -> list[MeasuredGroup]:
+    """A right variant's kernels with their times inside the whole model; empty when there is no such list."""
+    if measured.status != "ok" or len(measured.groups) != len(lowered.calls) or not all(c.nodes for c in lowered.calls):
+        return []
+    return [
+        MeasuredGroup(call.nodes, time.latency_s, _rewrite(call))
+        for call, time in zip(lowered.calls, measured.groups, strict=True)
+    ]
+
+
+def _rewrite(call: KernelCall) -> str | None:
+    """What TVM's own fusion does to a batch norm inside a group."""
+    return "decompose_batchnorm" if len(call.nodes) > 1 and "nn.batch_norm" in call.ops else None

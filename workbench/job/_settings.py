@@ -1,0 +1,75 @@
+"""How the main job is to be done, what must hold before it starts, and where its time goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ..fusion import FusionPlan, Rule
+from ..kernels.build import find_linker
+from ..measure import probe
+from ..store import ScheduleSpec, Store
+from ..targets import Target
+from ..tuning import Budget
+from ..tvm_seam import use_threads
+
+DEFAULT_SCHEDULE = ScheduleSpec("default", "default", {})
+UNTUNED = "unfused-untuned"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the main job is to be done. ``measure_s``: seconds for timing all variants, interleaved."""
+
+    target: Target
+    store: Store
+    budget: Budget = field(default_factory=Budget)
+    planner: str = "roofline"
+    rules: tuple[Rule, ...] | None = None
+    plan: FusionPlan | None = None
+    jobs: int | None = None
+    measure_s: float = 10.0
+    command: str = ""
+
+
+@dataclass
+class Timings:
+    """Seconds spent in each stage of one job."""
+
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Adds the time of the block to the stage."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - begin
+
+
+def with_peaks(target: Target, store: Store) -> Target:
+    """The target with the peaks that the store knows for it, measured now if it knows none.
+
+    Planning rests on stored peaks, so that the same command makes the same plan again.
+    """
+    known = store.peaks(target.key)
+    return probed(target, store) if known is None else target.with_peaks(*known)
+
+
+def probed(target: Target, store: Store) -> Target:
+    """The target with the highest peaks ever measured on it, now included: a busy machine shows too little."""
+    peaks = probe(target)
+    known = store.peaks(target.key) or (0.0, 0.0)
+    best = (max(known[0], peaks.gflops), max(known[1], peaks.gbps))
+    if best != known:
+        store.set_peaks(target.key, *best)
+    return target.with_peaks(*best)
+
+
+def prepare(settings: Settings) -> None:
+    """What must hold before anything is built or timed. Raises SetupError: no linker, or too few threads."""
+    find_linker()
+    use_threads(settings.target.threads)
