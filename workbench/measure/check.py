@@ -20,6 +20,7 @@ from ..errors import CheckError, UnsupportedOperator
 from ..graph import Graph
 from ..models.model import Model
 from ..reference import compare_all
+from ..reference.arrays import plain, restored
 from ..reference.dtypes import is_float
 from ..reference.evaluation import evaluate
 from .measurement import Correctness
@@ -136,14 +137,9 @@ def _dump(outputs: ReferenceOutputs, stamp: str) -> bytes:
     arrays = [*outputs.reference64, *outputs.native]
     header = {"name": outputs.name, "stamp": stamp, "dtypes": [array.dtype.name for array in arrays]}
     buffer = io.BytesIO()
-    # NumPy's file format does not know bfloat16 and its like: their bits go in as unsigned integers.
-    bits = {f"a{i}": array if array.dtype.kind in "biuf" else _as_bits(array) for i, array in enumerate(arrays)}
+    bits = {f"a{i}": plain(array) for i, array in enumerate(arrays)}
     np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **bits)  # type: ignore[arg-type]
     return buffer.getvalue()
-
-
-def _as_bits(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
 
 def _load(path: Path, stamp: str) -> ReferenceOutputs | None:
@@ -155,14 +151,9 @@ def _load(path: Path, stamp: str) -> ReferenceOutputs | None:
             header = json.loads(file["header"].tobytes())
             if header["stamp"] != stamp:
                 return None
-            arrays = [_restored(file[f"a{i}"], name) for i, name in enumerate(header["dtypes"])]
+            arrays = [restored(file[f"a{i}"], name) for i, name in enumerate(header["dtypes"])]
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         log.warning("reference %s is damaged (%s) and is computed again", path, error)
         return None
     half = len(arrays) // 2
     return ReferenceOutputs(tuple(arrays[:half]), tuple(arrays[half:]), header["name"])
-
-
-def _restored(array: np.ndarray, dtype: str) -> np.ndarray:
-    """ml_dtypes, imported above, has taught NumPy the names of bfloat16 and float8."""
-    return array if array.dtype.name == dtype else array.view(np.dtype(dtype))

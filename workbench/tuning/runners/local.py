@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...kernels.workload import Workload
+from ...reference.arrays import save_array
 from ...store.record import MeasureSettings
 from ..builders._base import BuildResult
 from ..builders.local import scratch_folder
@@ -154,7 +155,4 @@ class LocalRunner(Runner):
         return kernel_reference(workload)
 
     def _save(self, name: str, arrays: Sequence[np.ndarray]) -> tuple[Path, ...]:
-        paths = tuple(self._folder / f"{name}{index}.npy" for index in range(len(arrays)))
-        for path, array in zip(paths, arrays, strict=True):
-            np.save(path, array)
-        return paths
+        return tuple(save_array(self._folder, f"{name}{index}", array) for index, array in enumerate(arrays))

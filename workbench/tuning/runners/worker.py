@@ -15,6 +15,7 @@ import numpy as np
 from ...errors import WorkbenchError
 from ...kernels.build import PREPACK_SUFFIX, load_library
 from ...kernels.tvm_errors import TVM_ERRORS, one_line
+from ...reference.arrays import load_array
 from ...reference.compare import compare_all
 from ...store.record import MeasureSettings
 from ...tvm_seam import tvm
@@ -27,11 +28,11 @@ class _Arguments:
     """A task's tensors on the device, and what its outputs should be."""
 
     def __init__(self, files: ArgumentFiles) -> None:
-        self.inputs = [_tensor(np.load(path)) for path in files.inputs]
+        self.inputs = [_tensor(load_array(path)) for path in files.inputs]
         self.outputs = [_tensor(np.zeros(shape, dtype)) for shape, dtype in files.outputs]
         self._spoilt = [_spoilt(tensor.numpy()) for tensor in self.outputs]
-        self._reference = [np.load(path) for path in files.reference]
-        self._native = [np.load(path) for path in files.native]
+        self._reference = [load_array(path) for path in files.reference]
+        self._native = [load_array(path) for path in files.native]
         self._accepted: list[np.ndarray] = []
 
     def spoil(self) -> None:
