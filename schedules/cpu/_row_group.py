@@ -66,8 +66,8 @@ def find_row_group(graph: Graph, arguments: Sequence[str], read: Read) -> RowGro
     x = graph.values[operator.inputs[0]]
     outer, inner = _split_shape(operator, x.shape)
     rows, columns = math.prod(outer), math.prod(inner)
-    if rows * columns == 0:
-        raise Unsupported("no elements")
+    if not 0 < rows * columns < 2**31:
+        raise Unsupported("no elements, or more than 32-bit indices count")
     row, column = tirx.Var("row", "int32"), tirx.Var("column", "int32")
     held, normal = tirx.Var("held", "float32"), tirx.Var("normal", "float32")
     home: Index = ()
