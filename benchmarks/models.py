@@ -9,7 +9,7 @@ from pathlib import Path
 
 import workbench as wb
 from workbench.measure.measurement import Interval
-from workbench.measure.stats import ratio_interval
+from workbench.measure.stats import paired_ratio
 from workbench.models import builtin_models
 
 from ._figures import Figure, publish
@@ -34,11 +34,11 @@ def figures(names: Sequence[str], trials_per_task: int, store: Path | None, out:
             yield Figure(f"{name}_variants_right", 3 - len(missing), "= 3", False, detail={"missing": sorted(missing)})
             continue
         for baseline in ("unfused", "greedy"):
-            ratio = ratio_interval(samples[baseline], samples["planned"])
+            ratio = paired_ratio(samples[baseline], samples["planned"])
             # A loss is proved when even the upper end of the interval is under one.
             yield _figure(f"{name}_planned_vs_{baseline}", ratio, "not under 1", ratio.high >= 1)
         if name in FASTER:
-            ratio = ratio_interval(samples["unfused"], samples["planned"])
+            ratio = paired_ratio(samples["unfused"], samples["planned"])
             yield _figure(f"{name}_fusion_gain", ratio, f">= {FASTER[name]}", ratio.median >= FASTER[name])
 
 

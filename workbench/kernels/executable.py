@@ -15,7 +15,7 @@ from ..errors import InputError, KernelError
 from ..models import Model
 from ..models.model import numpy_dtype
 from ..targets import Target
-from ..tvm_seam import relax, tvm
+from ..tvm_seam import relax, tvm, tvm_ffi
 from .assemble import Assembled, compile_main
 from .cache import CacheReport
 from .tvm_errors import TVM_ERRORS, one_line
@@ -53,6 +53,10 @@ class Executable:
     def _new_machine(self) -> Any:
         # The module itself: TVM's Executable would write out and link again whatever it cannot run as it is.
         return relax.VirtualMachine(self._assembled.executable.mod, tvm.cpu())
+
+    def is_same_program(self, other: Executable) -> bool:
+        """Whether both run the same kernels on the same constants in the same order, whatever they are called."""
+        return bool(tvm_ffi.structural_equal(self._assembled.module, other._assembled.module, map_free_vars=True))
 
     def __call__(self, *arrays: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
         """Runs the model once. Raises InputError for inputs that do not fit, KernelError when a kernel fails."""

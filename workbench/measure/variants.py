@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -80,18 +80,47 @@ def measure_variants(
 ) -> tuple[VariantMeasurement, ...]:
     """Checks each variant against the reference, then times the right ones interleaved for about ``seconds``.
 
-    A wrong or failing variant has a status that says so and is never timed. Untuned variants are there for
+    A wrong or failing variant has a status that says so and is never timed. Variants that share one executable are
+    timed once. Untuned variants are there for
     orientation and are timed in fewer rounds. ``on_event`` gets a line for each step.
     """
     tell = on_event or log.info
     checked = [_check(variant, inputs, reference) for variant in variants]
     for one in checked:
         tell(f"{one.variant.name}: {one.error or 'correct'}")
-    calls = {one.variant.name: one.run for one in checked if one.run is not None}
+    twins = _twins([one.variant for one in checked])
+    calls = {name: one.run for one in checked if one.run is not None and (name := one.variant.name) not in twins}
     slow = frozenset(one.variant.name for one in checked if not one.variant.tuned)
     timings = time_interleaved(calls, seconds=seconds, seed=seed, slow=slow, clock=clock)
     tell(f"timed {len(timings.samples)} variants in {timings.seconds:.1f} s")
-    return tuple(_measured(one, timings, inputs, target, seconds, seed) for one in checked)
+    measured = {
+        name: _measured(one, timings, inputs, target, seconds, seed)
+        for one in checked
+        if (name := one.variant.name) not in twins
+    }
+    return tuple(
+        _as(one.variant, measured[twins[name]]) if (name := one.variant.name) in twins else measured[name]
+        for one in checked
+    )
+
+
+def _twins(variants: Sequence[VariantInput]) -> dict[str, str]:
+    """Variants that are the very executable of an earlier one, by name; timing it twice could only show noise."""
+    first: dict[int, str] = {}
+    twins: dict[str, str] = {}
+    for variant in variants:
+        if variant.executable is not None:
+            name = first.setdefault(id(variant.executable), variant.name)
+            if name != variant.name:
+                twins[variant.name] = name
+    return twins
+
+
+def _as(variant: VariantInput, twin: VariantMeasurement) -> VariantMeasurement:
+    """What was measured of a twin, with this variant's names."""
+    calls = variant.lowered.calls if twin.groups else ()
+    groups = tuple(replace(time, group=call.group) for time, call in zip(twin.groups, calls, strict=True))
+    return replace(twin, name=variant.name, groups=groups)
 
 
 def _check(variant: VariantInput, inputs: Sequence[np.ndarray], reference: ReferenceOutputs) -> _Checked:
