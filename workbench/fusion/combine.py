@@ -9,7 +9,7 @@ from ..errors import IllegalGroup
 from ..targets.target import Target
 from .cost_models import AnalyticCostModel
 from .legality import check_partition
-from .plan import Decision, FusionPlan
+from .plan import Decision, FusionPlan, microseconds
 from .planners._base import Unit, make_groups
 
 MARGIN = 0.02  # another variant's region has to be faster by more than this
@@ -89,7 +89,7 @@ def _units(plan: FusionPlan, region: Nodes, variant: str, groups: Sequence[Measu
 
 
 def _reason(best: str, times: Mapping[str, float]) -> str:
-    listed = ", ".join(f"{seconds * 1e6:.4g} us as {name}" for name, seconds in times.items())
+    listed = ", ".join(f"{microseconds(seconds)} as {name}" for name, seconds in times.items())
     return f"measured inside the whole model: {listed}; taken from {best}"
 
 

@@ -18,6 +18,12 @@ Verdict = Literal["fuse", "split", "tie"]
 SCHEMA = 1
 
 
+def microseconds(seconds: float) -> str:
+    """``1082 us``, ``12.9 us``: three significant digits, or the whole number."""
+    value = seconds * 1e6
+    return f"{value:.0f} us" if abs(value) >= 100 else f"{value:.3g} us"
+
+
 @dataclass(frozen=True)
 class Group:
     """A set of nodes that becomes one kernel. ``rule`` is "single" for a node on its own."""

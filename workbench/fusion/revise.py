@@ -12,7 +12,7 @@ from .cost_models import AnalyticCostModel, CostModel
 from .cost_models.analytic import VIEW_SECONDS
 from .legality import check, check_partition
 from .matching import is_renaming
-from .plan import Decision, FusionPlan, Group
+from .plan import Decision, FusionPlan, Group, microseconds
 from .planners._base import Unit, make_groups
 
 MARGIN = 0.03  # the fused form has to be slower by more than this
@@ -94,10 +94,10 @@ class _Revision:
         fused, apart = self.measured[whole], sum(part.seconds for part in cover)
         comparable = all(part.measured for part in cover) or self._calibrated(whole)
         allowed = self.margin if all(part.measured for part in cover) else max(self.margin, ESTIMATE_MARGIN)
-        text = f"measured {_us(fused)} fused, {_us(apart)} as {len(cover)} kernels"
+        text = f"measured {microseconds(fused)} fused, {microseconds(apart)} as {len(cover)} kernels"
         if not comparable:
             return [unit], self._decision(
-                group, "fuse", [], f"measured {_us(fused)} fused; its parts were not measured"
+                group, "fuse", [], f"measured {microseconds(fused)} fused; its parts were not measured"
             )
         if fused > apart * (1 + allowed) and whole not in self.pinned:
             return [part.unit for part in cover], self._decision(group, "split", cover, f"{text}: split again")
@@ -221,7 +221,3 @@ def _edges(graph: Graph, parts: list[Unit], decision: Decision) -> list[Decision
         for user in graph.successors(node)
         if user.id in owner and owner[user.id] is not owner[node]
     ]
-
-
-def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:.4g} us"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from . import format as fmt
 from .assemble import task_part
@@ -11,31 +12,16 @@ from .comparison import REGRESSIONS
 from .summary import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
-    from ..fusion.plan import FusionPlan
+    from ..fusion.plan import Decision, FusionPlan
     from ..store.summary import StoreSummary
     from ..tuning.task import TuneResult
     from .comparison import Comparison, ScheduleChange
     from .document import TaskPart
     from .run import Run
-
-
-class _Decision(Protocol):
-    @property
-    def boundary(self) -> str: ...
-    @property
-    def rule(self) -> str: ...
-    @property
-    def verdict(self) -> str: ...
-    @property
-    def predicted_us(self) -> Mapping[str, float]: ...
-    @property
-    def reason(self) -> str: ...
 
 
 def run_tables(run: Run) -> list[RenderableType]:
@@ -127,12 +113,37 @@ def plan_tables(plan: FusionPlan) -> list[RenderableType]:
         f"{fused} of them fused"
     )
     parts: list[RenderableType] = [_text(heading, "bold"), table]
-    if plan.decisions:
-        parts += ["", _text(fmt.count(len(plan.decisions), "decision"), "bold"), decisions_table(plan.decisions)]
+    decisions, inside = _worth_showing(plan)
+    if decisions:
+        parts += ["", _text(fmt.count(len(plan.decisions), "decision"), "bold"), decisions_table(decisions)]
+    if inside:
+        parts.append(_text(f"and {fmt.count(inside, 'candidate')} inside these groups; all are in --json", "dim"))
     return parts
 
 
-def decisions_table(decisions: Iterable[_Decision]) -> Table:
+def _worth_showing(plan: FusionPlan) -> tuple[list[Decision], int]:
+    """Decisions with groups called by their ids and long boundaries cut; and how many lie inside a taken group."""
+    names = {"+".join(group.nodes): group.id for group in plan.groups if len(group.nodes) > 1}
+    whole = {group.nodes for group in plan.groups}
+    shown, inside = [], 0
+    for one in plan.decisions:
+        if one.verdict != "split" and one.nodes not in whole:
+            inside += 1
+            continue
+        reason = one.reason
+        for nodes, group in names.items():
+            reason = reason.replace(nodes, group)
+        shown.append(replace(one, boundary=names.get(one.boundary) or _cut(one.boundary), reason=reason))
+    return shown, inside
+
+
+def _cut(boundary: str) -> str:
+    """``a+b+c+d`` -> ``a+…+d (4)``."""
+    nodes = boundary.split("+")
+    return boundary if len(nodes) <= 3 else f"{nodes[0]}+…+{nodes[-1]} ({len(nodes)})"
+
+
+def decisions_table(decisions: Iterable[Decision]) -> Table:
     """Verdict, boundary, predicted times and reason."""
     table = _table()
     table.add_column("verdict", no_wrap=True)

@@ -11,13 +11,9 @@ from ..cost_models import CostModel
 from ..cost_models.analytic import contraction_family
 from ..legality import check
 from ..matching import INJECTIVE_KINDS, is_renaming
-from ..plan import Decision
+from ..plan import Decision, microseconds
 from ..profit import work_of
 from ._base import Partition, Unit
-
-
-def microseconds(seconds: float) -> str:
-    return f"{seconds * 1e6:.3g} us"
 
 
 def recompute_text(graph: Graph, nodes: Sequence[str]) -> str:

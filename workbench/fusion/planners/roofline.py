@@ -11,12 +11,12 @@ from ...targets.target import Target
 from ..cost_models import AnalyticCostModel, CostModel
 from ..legality import check, check_candidate
 from ..matching import INJECTIVE_KINDS
-from ..plan import Decision, FusionPlan
+from ..plan import Decision, FusionPlan, microseconds
 from ..profit import factors
 from ..rules import Candidate, Rule, propose
 from ..rules.elementwise_chain import ElementwiseChain
 from ._base import Edges, Partition, Planner, Unit, assemble, unit_from
-from ._explain import edge_decisions, microseconds, recompute_text
+from ._explain import edge_decisions, recompute_text
 
 TIE = 0.02  # predictions within this fraction of each other are no evidence
 ABSORB_GAIN = 1e-6  # seconds; less is within what a launch costs more or less
