@@ -169,3 +169,26 @@ def test_the_collector_rests_meanwhile_and_works_again_afterwards() -> None:
     time_interleaved({"a": call}, seconds=1, clock=machine.clock)
     assert set(states) == {False}
     assert gc.isenabled()
+
+
+def test_an_interrupt_keeps_the_samples_taken_before_it() -> None:
+    machine = Machine()
+
+    def interrupted() -> None:
+        machine.work("b", 0.01)()
+        if machine.calls.count("b") > 30:
+            raise KeyboardInterrupt
+
+    calls = {"a": machine.work("a", 0.01), "b": interrupted}
+    timings = time_interleaved(calls, seconds=1000, target_half_width=0.0, clock=machine.clock)
+    assert timings.stopped == "interrupted"
+    assert timings.samples["a"]
+    assert timings.samples["b"] == pytest.approx([0.01] * len(timings.samples["b"]))
+
+
+def test_an_interrupt_before_anything_was_sampled_is_one() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        time_interleaved({"a": interrupted}, seconds=1)

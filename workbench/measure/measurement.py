@@ -60,3 +60,4 @@ class VariantMeasurement:
     samples: tuple[float, ...] = ()
     status: str = "ok"  # "ok" | "wrong" | "failed"
     error: str = ""
+    stopped: str = ""  # why timing ended: "tight" | "time" | "rounds" | "interrupted"

@@ -27,7 +27,7 @@ class Timings:
     """Seconds per call. ``samples[name][i]`` was taken in round ``rounds[name][i]``; warm-up rounds are not there.
 
     ``inner``: calls that make one sample. ``failed``: callables that raised, with what they raised; they have no
-    samples. ``stopped``: "tight", "time" or "rounds".
+    samples. ``stopped``: "tight", "time", "rounds", or "interrupted" (Ctrl-C; what was sampled by then is kept).
     """
 
     samples: Mapping[str, tuple[float, ...]]
@@ -93,7 +93,12 @@ def time_interleaved(
     race = _Race(callables, slow, clock)
     with _quiet_collector():
         race.calibrate(limits)
-        stopped = race.run(limits, random.Random(seed))
+        try:
+            stopped = race.run(limits, random.Random(seed))
+        except KeyboardInterrupt:
+            if not all(one.samples for one in race.timed.values()):
+                raise
+            stopped = "interrupted"
     return Timings(
         samples={name: tuple(one.samples) for name, one in race.timed.items()},
         rounds={name: tuple(one.rounds) for name, one in race.timed.items()},

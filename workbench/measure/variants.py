@@ -170,6 +170,7 @@ def _measured(
         samples=samples,
         status=status,
         error=error,
+        stopped=timings.stopped,
     )
 
 

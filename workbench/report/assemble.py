@@ -80,6 +80,8 @@ def build_run(
     models = dict(lowered) if isinstance(lowered, Mapping) else {one.name: one for one in lowered}
     if tune is not None and not tune.complete and complete:
         complete, incomplete_reason = False, tune.incomplete_reason
+    if complete and any(one.stopped == "interrupted" for one in measured):
+        complete, incomplete_reason = False, "timing was interrupted"
     return Run(
         workbench=__version__,
         created=created or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
