@@ -172,7 +172,7 @@ def test_the_collector_rests_meanwhile_and_works_again_afterwards() -> None:
 
 
 def test_an_interrupt_keeps_the_samples_taken_before_it() -> None:
-    machine = Machine()
+    machine = Machine(noise=0.05)
 
     def interrupted() -> None:
         machine.work("b", 0.01)()
@@ -182,8 +182,8 @@ def test_an_interrupt_keeps_the_samples_taken_before_it() -> None:
     calls = {"a": machine.work("a", 0.01), "b": interrupted}
     timings = time_interleaved(calls, seconds=1000, target_half_width=0.0, clock=machine.clock)
     assert timings.stopped == "interrupted"
-    assert timings.samples["a"]
-    assert timings.samples["b"] == pytest.approx([0.01] * len(timings.samples["b"]))
+    assert median(timings.samples["a"]) == pytest.approx(0.01, rel=0.05)
+    assert 20 < len(timings.samples["b"]) <= 30
 
 
 def test_an_interrupt_before_anything_was_sampled_is_one() -> None:
