@@ -34,8 +34,13 @@ types: $(VENV)/.installed-dev
 
 check: lint types test
 
-bench: $(VENV)/.installed-dev
+# Every figure; the parts by themselves: bench-start, bench-search, bench-warm, bench-models.
+# bench-models takes hours on two cores when nothing is in the store: python -m benchmarks.models NAME... picks some.
+bench: install
 	$(BIN)/python -m benchmarks
+
+bench-start bench-search bench-warm bench-models: install
+	$(BIN)/python -m benchmarks.$(subst bench-start,start_up,$(subst bench-search,search_speed,$(subst bench-warm,warm_store,$(subst bench-models,models,$@))))
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info out
