@@ -39,8 +39,12 @@ check: lint types test
 bench: install
 	$(BIN)/python -m benchmarks
 
+bench-start:  part = start_up
+bench-search: part = search_speed
+bench-warm:   part = warm_store
+bench-models: part = models
 bench-start bench-search bench-warm bench-models: install
-	$(BIN)/python -m benchmarks.$(subst bench-start,start_up,$(subst bench-search,search_speed,$(subst bench-warm,warm_store,$(subst bench-models,models,$@))))
+	$(BIN)/python -m benchmarks.$(part)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info out
