@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from .document import IntervalRatio, IntervalUs
 
 NONE = "–"
+
+
+class _Group(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def nodes(self) -> tuple[str, ...]: ...
+
+
 _UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 
 
@@ -120,3 +131,19 @@ def broken(words: str, width: int, after: str = "+") -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(lines)
+
+
+def group_names(groups: Iterable[_Group]) -> dict[str, str]:
+    """``{"lv3+lv4": "g1"}``: what reasons call the groups by, and what people read instead."""
+    return {"+".join(group.nodes): group.id for group in groups if len(group.nodes) > 1}
+
+
+def named(reason: str, names: Mapping[str, str]) -> str:
+    """A reason with groups called by their ids."""
+    return re.sub(r"[\w.]+(?:\+[\w.]+)+", lambda found: names.get(found[0], found[0]), reason)
+
+
+def boundary(nodes: str, names: Mapping[str, str]) -> str:
+    """A group's id, or the nodes, cut where they are many: ``a+b+c+d`` -> ``a+…+d (4)``."""
+    parts = nodes.split("+")
+    return names.get(nodes) or (nodes if len(parts) <= 3 else f"{parts[0]}+…+{parts[-1]} ({len(parts)})")

@@ -70,6 +70,7 @@ def report_page(run: Run) -> str:
             budget=_budget_facts(run),
             with_measured=any(one.measured_us for one in run.plan.decisions),
             times=_times,
+            names=fmt.group_names(run.plan.groups),
             breakable=_breakable,
             spread=_spread,
             tensors=_tensors,

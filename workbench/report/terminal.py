@@ -123,24 +123,12 @@ def plan_tables(plan: FusionPlan) -> list[RenderableType]:
 
 def _worth_showing(plan: FusionPlan) -> tuple[list[Decision], int]:
     """Decisions with groups called by their ids and long boundaries cut; and how many lie inside a taken group."""
-    names = {"+".join(group.nodes): group.id for group in plan.groups if len(group.nodes) > 1}
+    names = fmt.group_names(plan.groups)
     whole = {group.nodes for group in plan.groups}
-    shown, inside = [], 0
-    for one in plan.decisions:
-        if one.verdict != "split" and one.nodes not in whole:
-            inside += 1
-            continue
-        reason = one.reason
-        for nodes, group in names.items():
-            reason = reason.replace(nodes, group)
-        shown.append(replace(one, boundary=names.get(one.boundary) or _cut(one.boundary), reason=reason))
-    return shown, inside
-
-
-def _cut(boundary: str) -> str:
-    """``a+b+c+d`` -> ``a+…+d (4)``."""
-    nodes = boundary.split("+")
-    return boundary if len(nodes) <= 3 else f"{nodes[0]}+…+{nodes[-1]} ({len(nodes)})"
+    shown = [one for one in plan.decisions if one.verdict == "split" or one.nodes in whole]
+    return [
+        replace(one, boundary=fmt.boundary(one.boundary, names), reason=fmt.named(one.reason, names)) for one in shown
+    ], len(plan.decisions) - len(shown)
 
 
 def decisions_table(decisions: Iterable[Decision]) -> Table:
