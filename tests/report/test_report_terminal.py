@@ -15,6 +15,7 @@ from rich.console import Console
 from sample_run import MEASURED, TARGET, TVM, plan, sample_run, tune
 
 from workbench.report import compare
+from workbench.report import format as fmt
 from workbench.report.terminal import comparison_tables, plan_tables, run_tables, store_table, tune_table
 from workbench.store.summary import StoreSummary, TargetSummary
 
@@ -74,3 +75,15 @@ def test_brackets_of_intervals_and_reasons_are_not_taken_for_markup() -> None:
 def test_an_incomplete_search_says_so() -> None:
     cut = dataclasses.replace(tune(), complete=False, incomplete_reason="interrupted")
     assert "INCOMPLETE: interrupted" in shown([tune_table(cut)])
+
+
+def test_reasons_call_groups_by_their_ids_and_nothing_else() -> None:
+    names = {"a+b": "g1", "a+b+c": "g2"}
+    assert (
+        fmt.named("part of a+b (softmax), not of a+b_1, and a+b+c", names)
+        == "part of g1 (softmax), not of a+b_1, and g2"
+    )
+    assert fmt.boundary("a+b", names) == "g1"
+    assert fmt.boundary("a+x+y", names) == "a+x+y"
+    assert fmt.boundary("a+x+y+z", names) == "a+...+z (4)"
+    assert fmt.boundary("a->x", names) == "a->x"

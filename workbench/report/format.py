@@ -144,6 +144,6 @@ def named(reason: str, names: Mapping[str, str]) -> str:
 
 
 def boundary(nodes: str, names: Mapping[str, str]) -> str:
-    """A group's id, or the nodes, cut where they are many: ``a+b+c+d`` -> ``a+…+d (4)``."""
+    """A group's id, or the nodes, cut where they are many: ``a+b+c+d`` -> ``a+...+d (4)``."""
     parts = nodes.split("+")
-    return names.get(nodes) or (nodes if len(parts) <= 3 else f"{parts[0]}+…+{parts[-1]} ({len(parts)})")
+    return names.get(nodes) or (nodes if len(parts) <= 3 else f"{parts[0]}+...+{parts[-1]} ({len(parts)})")

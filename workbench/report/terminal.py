@@ -124,8 +124,7 @@ def plan_tables(plan: FusionPlan) -> list[RenderableType]:
 def _worth_showing(plan: FusionPlan) -> tuple[list[Decision], int]:
     """Decisions with groups called by their ids and long boundaries cut; and how many lie inside a taken group."""
     names = fmt.group_names(plan.groups)
-    whole = {group.nodes for group in plan.groups}
-    shown = [one for one in plan.decisions if one.verdict == "split" or one.nodes in whole]
+    shown = [one for one in plan.decisions if one.verdict == "split" or one.edge or one.boundary in names]
     return [
         replace(one, boundary=fmt.boundary(one.boundary, names), reason=fmt.named(one.reason, names)) for one in shown
     ], len(plan.decisions) - len(shown)
