@@ -79,7 +79,7 @@ class TerminalFace:
         self._progress.update(event)
         for note in self._progress.notes[noted:]:
             self._console.print(f"note: {note}", highlight=False)
-        if not self._running and event.task is not None:
+        if not self._running and event.task is not None and event.total_planned:
             self._live.start()
             self._running = True
         if self._running:

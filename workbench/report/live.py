@@ -142,8 +142,8 @@ def line(event: Event) -> str | None:
         return event.message or None
     if event.kind == "end":
         return f"tuning ended after {event.total_trials} trials, {duration(event.elapsed_s)} {event.message}".rstrip()
-    if event.task is None or event.kind == "task_start":
-        return None
+    if event.task is None or event.kind == "task_start" or not event.total_planned:
+        return None  # a job without trials has said in its first line that everything is in the store
     workload = event.task.workload
     gflops = TaskRow("", "", workload.flops, best_s=event.best_s).gflops
     stored = event.kind == "task_end" and event.trials == 0 and event.best_s is not None
