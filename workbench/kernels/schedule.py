@@ -13,6 +13,8 @@ from .default_schedule import default_schedule
 from .tvm_errors import TVM_ERRORS, one_line
 from .workload import Workload
 
+_RULE_HINT = "schedule_rule"
+
 
 def schedule_workload(workload: Workload, target: Target, spec: ScheduleSpec) -> Any:
     """The workload's module, scheduled as ``spec`` says; function ``main``, arguments as in ``workload.args``.
@@ -37,7 +39,7 @@ def _replay(workload: Workload, target: Target, spec: ScheduleSpec) -> Any:
     """A trace holds the post-processing of MetaSchedule as well, so that replaying it is all there is to do."""
     register_dot_product_intrinsics()
     with tvm.target.Target(target.tvm_dict()):
-        schedule = tvm.s_tir.Schedule(workload.module)
+        schedule = tvm.s_tir.Schedule(without_rule_hints(workload.module))
         tvm.s_tir.schedule.Trace.apply_json_to_schedule(spec.data, schedule)
     return schedule.mod
 
@@ -46,6 +48,15 @@ def _from_library(workload: Workload, target: Target, spec: ScheduleSpec) -> Any
     import schedules  # only kernels that use the library pay for loading it
 
     return schedules.get(spec.name).apply(workload, target, spec.data)
+
+
+def without_rule_hints(module: Any) -> Any:
+    """The module without TOPI's hints at hand-written rules, which TVM has for GPUs only and warns about elsewhere."""
+    schedule = tvm.s_tir.Schedule(module)
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        if _RULE_HINT in schedule.get(block).annotations:
+            schedule.unannotate(block, _RULE_HINT)
+    return schedule.mod
 
 
 def trace_to_json(trace: Any) -> list[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import KernelError
 from ...kernels.build import tvm_target
-from ...kernels.schedule import schedule_workload, trace_to_json
+from ...kernels.schedule import schedule_workload, trace_to_json, without_rule_hints
 from ...kernels.tvm_errors import TVM_ERRORS, one_line
 from ...store.record import Record, ScheduleSpec
 from ...tvm_seam import register_dot_product_intrinsics, tvm, tvm_ffi
@@ -120,7 +120,7 @@ class MetaScheduleStrategy(Strategy):
             eps_greedy=0.05,
         )
         self._context = ms.TuneContext(
-            self._task.workload.module,
+            without_rule_hints(self._task.workload.module),
             target=tvm_target(self._task.target),
             space_generator="post-order-apply",
             search_strategy=search,
