@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from ..tvm_seam import tvm, tvm_ffi
+from ..tvm_seam import tvm
+from .temporaries import Keep, map_expressions
 
 from tvm.s_tir import pipeline  # isort: skip
 from tvm.tirx import compilation_pipeline  # isort: skip
@@ -234,7 +235,7 @@ def _dtype(expr: Expr) -> tvm.DataType:
     return tvm.DataType(str(expr.ty.dtype))
 
 
-def _expand(call: Expr) -> Expr:
+def _expand(call: Expr, keep: Keep) -> Expr:
     """``tirx.exp(x)`` and the like as arithmetic; other calls unchanged."""
     name = call.op.name.removeprefix("tirx.") if isinstance(call.op, tvm.ir.Op) else ""
     function = _FUNCTIONS.get(name)
@@ -242,15 +243,14 @@ def _expand(call: Expr) -> Expr:
         return call
     dtype = _dtype(call)
     lanes, suffix = dtype.lanes, f"x{dtype.lanes}" if dtype.lanes > 1 else ""
-    argument = call.args[0]
     if str(dtype).removesuffix(suffix) == "float32":
-        return function(_Float(lanes), argument)
+        return function(_Float(lanes), keep(call.args[0]))
     if str(dtype).removesuffix(suffix) == "float16":
-        return tirx.Cast(str(dtype), function(_Float(lanes), tirx.Cast(f"float32{suffix}", argument)))
+        return tirx.Cast(str(dtype), function(_Float(lanes), tirx.Cast(f"float32{suffix}", keep(call.args[0]))))
     return call
 
 
-def _keep_nan(extremum: Expr) -> Expr:
+def _keep_nan(extremum: Expr, keep: Keep) -> Expr:
     """``max(a, b)`` or ``min(a, b)`` of floats as selections that return NaN if either is NaN."""
     dtype = str(_dtype(extremum))
     if not dtype.startswith(("float", "bfloat")):
@@ -262,10 +262,10 @@ def _keep_nan(extremum: Expr) -> Expr:
     if _is_number(extremum.a) or _is_number(extremum.b):  # only the other one can be NaN: one selection is enough
         number, other = (b, a) if _is_number(extremum.b) else (a, b)
         chosen = tirx.Select(compare(number, other), number, other)
-    return tirx.Let(a, extremum.a, tirx.Let(b, extremum.b, chosen))
+    return tirx.Let(a, keep(extremum.a), tirx.Let(b, keep(extremum.b), chosen))
 
 
-def _unordered_ne(compare: Expr) -> Expr:
+def _unordered_ne(compare: Expr, _keep: Keep) -> Expr:
     """``a != b`` of floats as ``not (a == b)``: TVM's NE is an ordered comparison on LLVM, false of NaN."""
     is_float = str(_dtype(compare.a)).startswith(("float", "bfloat"))
     return tirx.Not(tirx.EQ(compare.a, compare.b)) if is_float else compare
@@ -284,13 +284,12 @@ _exact: bool | None = None  # None: not installed
 def _expand_pass(func: Any, _mod: object, _context: object) -> Any:
     if _exact:
         return func
-    return func.with_body(tvm_ffi.structural_map(func.body, [(tvm.ir.Call, _expand)]))
+    return func.with_body(map_expressions(func.body, [(tvm.ir.Call, _expand)]))
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="workbench.KeepNaN")
 def _keep_nan_pass(func: Any, _mod: object, _context: object) -> Any:
-    rules = [((tirx.Max, tirx.Min), _keep_nan), (tirx.NE, _unordered_ne)]
-    return func.with_body(tvm_ffi.structural_map(func.body, rules))
+    return func.with_body(map_expressions(func.body, [((tirx.Max, tirx.Min), _keep_nan), (tirx.NE, _unordered_ne)]))
 
 
 def _finalize_host() -> tvm.transform.Pass:
