@@ -156,6 +156,16 @@ def test_untuned_variants_take_few_samples() -> None:
     assert len(found["unfused"].groups) == 2
 
 
+def test_an_untuned_variant_that_is_the_tuned_one_takes_its_measurement() -> None:
+    same, other = Doubler(0.02), Doubler(0.01)
+    found = measure(variant("unfused-untuned", same, tuned=False), variant("unfused", same), variant("planned", other))
+    assert (found["unfused-untuned"].tuned, found["unfused"].tuned) == (False, True)
+    assert found["unfused-untuned"].samples == found["unfused"].samples
+    ratio = found["planned"].ratio_to_unfused
+    assert ratio is not None
+    assert ratio.median == pytest.approx(2.0)
+
+
 def test_steps_are_told() -> None:
     lines: list[str] = []
     measure(variant("unfused", Doubler(0.01)), variant("greedy", None, error="no linker"), on_event=lines.append)

@@ -81,8 +81,8 @@ def measure_variants(
     """Checks each variant against the reference, then times the right ones interleaved for about ``seconds``.
 
     A wrong or failing variant has a status that says so and is never timed. Variants that share one executable are
-    timed once. Untuned variants are there for
-    orientation and are timed in fewer rounds. ``on_event`` gets a line for each step.
+    timed once. Untuned variants are there for orientation and are timed in fewer rounds. ``on_event`` gets a line for
+    each step.
     """
     tell = on_event or log.info
     checked = [_check(variant, inputs, reference) for variant in variants]
@@ -105,10 +105,13 @@ def measure_variants(
 
 
 def _twins(variants: Sequence[VariantInput]) -> dict[str, str]:
-    """Variants that are the very executable of an earlier one, by name; timing it twice could only show noise."""
+    """Variants that are the very executable of another one, by name; timing it twice could only show noise.
+
+    A tuned variant stands for an untuned one and not the other way round: it is timed in every round.
+    """
     first: dict[int, str] = {}
     twins: dict[str, str] = {}
-    for variant in variants:
+    for variant in sorted(variants, key=lambda one: not one.tuned):
         if variant.executable is not None:
             name = first.setdefault(id(variant.executable), variant.name)
             if name != variant.name:
@@ -120,7 +123,7 @@ def _as(variant: VariantInput, twin: VariantMeasurement) -> VariantMeasurement:
     """What was measured of a twin, with this variant's names."""
     calls = variant.lowered.calls if twin.groups else ()
     groups = tuple(replace(time, group=call.group) for time, call in zip(twin.groups, calls, strict=True))
-    return replace(twin, name=variant.name, groups=groups)
+    return replace(twin, name=variant.name, tuned=variant.tuned, groups=groups)
 
 
 def _check(variant: VariantInput, inputs: Sequence[np.ndarray], reference: ReferenceOutputs) -> _Checked:
