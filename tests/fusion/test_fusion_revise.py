@@ -6,6 +6,7 @@ import pytest
 from fusion_graphs import TARGET, Net
 
 from workbench.fusion import FusionPlan, check_partition, plan, revise, rule
+from workbench.fusion.plan import duration
 from workbench.graph import Graph, from_model
 from workbench.models import zoo
 
@@ -36,7 +37,7 @@ def test_a_group_slower_than_its_operators_is_split():
     decision = next(d for d in revised.decisions if d.nodes == ("m", "b", "g"))
     assert decision.verdict == "split"
     assert decision.measured_us == pytest.approx({"fused": 300, "unfused": 150})
-    assert "measured 300 us fused, 150 us as 3 kernels: split again" in decision.reason
+    assert "measured 300 µs fused, 150 µs as 3 kernels: split again" in decision.reason
     assert any(d.boundary == "m->b" and d.verdict == "split" for d in revised.decisions)
 
 
@@ -78,7 +79,44 @@ def test_a_part_that_was_not_measured_is_estimated_from_its_operators():
         ("m",),
         ("b", "g"),
     ]
-    assert len(revise(made, TARGET, {**times, frozenset("mbg"): total}).groups) == 1  # no certainty: it stays
+    unsure = revise(made, TARGET, {**times, frozenset("mbg"): total})
+    assert len(unsure.groups) == 1  # no certainty: it stays
+    decision = next(d for d in unsure.decisions if d.nodes == ("m", "b", "g"))
+    assert decision.verdict == "tie"
+    assert "some of them estimated: a tie" in decision.reason
+
+
+def test_candidates_inside_a_group_are_split_with_it():
+    made = _fused()
+    inside = {d.nodes: d.verdict for d in made.decisions if len(d.nodes) == 2}
+    assert inside == {("m", "b"): "fuse", ("b", "g"): "fuse"}
+    revised = revise(made, TARGET, _times(mbg=300, m=100, b=20, g=30, mb=101, bg=25))
+    after = {d.nodes: d for d in revised.decisions if len(d.nodes) == 2}
+    assert after["b", "g"].verdict == "fuse"  # it became a group of its own
+    assert after["m", "b"].verdict == "split"
+    assert after["m", "b"].reason.endswith("split with it")
+
+
+def test_decisions_agree_with_the_groups():
+    """Nothing is called fused that is not in one kernel."""
+    revised = revise(_fused(), TARGET, _times(mbg=300, m=100, b=20, g=30, mb=400, bg=60))
+    assert len(revised.groups) == 3
+    assert all(decision.verdict == "split" for decision in revised.decisions)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (3e-7, "0.300 µs"),
+        (6e-6, "6.00 µs"),
+        (62242e-6, "62.2 ms"),
+        (1.5, "1.50 s"),
+        (-2e-3, "-2.00 ms"),
+        (0, "0.00 µs"),
+    ],
+)
+def test_times_in_reasons(seconds: float, text: str):
+    assert duration(seconds) == text
 
 
 def test_a_reshape_needs_no_measurement_of_its_own():

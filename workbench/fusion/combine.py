@@ -9,7 +9,7 @@ from ..errors import IllegalGroup
 from ..targets.target import Target
 from .cost_models import AnalyticCostModel
 from .legality import check_partition
-from .plan import Decision, FusionPlan, microseconds
+from .plan import Decision, FusionPlan, duration
 from .planners._base import Unit, make_groups
 
 MARGIN = 0.02  # another variant's region has to be faster by more than this
@@ -62,7 +62,9 @@ def combine(
         return plan
     model = AnalyticCostModel()
     seconds = {one.nodes: model.seconds(plan.graph, one.nodes, target) for one in units}
-    return replace(plan, groups=make_groups(plan.graph, units, seconds), decisions=(*plan.decisions, *decisions))
+    groups = make_groups(plan.graph, units, seconds)
+    combined = replace(plan, groups=groups, decisions=(*plan.decisions, *decisions))
+    return combined.undoing(plan, "undone by what was measured inside the whole model")
 
 
 def _regions(plan: FusionPlan, others: Mapping[str, Sequence[MeasuredGroup]]) -> list[Nodes]:
@@ -89,7 +91,7 @@ def _units(plan: FusionPlan, region: Nodes, variant: str, groups: Sequence[Measu
 
 
 def _reason(best: str, times: Mapping[str, float]) -> str:
-    listed = ", ".join(f"{microseconds(seconds)} as {name}" for name, seconds in times.items())
+    listed = ", ".join(f"{duration(seconds)} as {name}" for name, seconds in times.items())
     return f"measured inside the whole model: {listed}; taken from {best}"
 
 

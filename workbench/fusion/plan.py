@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,10 +18,16 @@ Verdict = Literal["fuse", "split", "tie"]
 SCHEMA = 1
 
 
-def microseconds(seconds: float) -> str:
-    """``1082 us``, ``12.9 us``: three significant digits, or the whole number."""
-    value = seconds * 1e6
-    return f"{value:.0f} us" if abs(value) >= 100 else f"{value:.3g} us"
+def duration(seconds: float) -> str:
+    """``1.08 ms``, ``12.9 µs``: three significant digits, in the unit that suits."""
+    for unit, name in ((1.0, "s"), (1e-3, "ms")):
+        if abs(seconds) >= unit:
+            return f"{_digits(seconds / unit)} {name}"
+    return f"{_digits(seconds * 1e6)} µs"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,24 @@ class FusionPlan:
         from .document import save
 
         save(self, path)
+
+    def undoing(self, before: FusionPlan, why: str) -> FusionPlan:
+        """This plan, with every decision to fuse what is together in ``before`` and no longer here turned to "split".
+
+        ``why`` continues the decision's reason.
+        """
+
+        def settled(decision: Decision) -> Decision:
+            nodes = frozenset(decision.nodes)
+            fused = decision.verdict != "split" and len(nodes) > 1
+            if not fused or not before._together(nodes) or self._together(nodes):
+                return decision
+            return replace(decision, verdict="split", reason=f"{decision.reason}; {why}")
+
+        return replace(self, decisions=tuple(settled(decision) for decision in self.decisions))
+
+    def _together(self, nodes: frozenset[str]) -> bool:
+        return any(nodes.issubset(group.nodes) for group in self.groups)
 
     def _repr_html_(self) -> str:
         from .drawing import plan_html

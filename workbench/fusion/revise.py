@@ -12,7 +12,7 @@ from .cost_models import AnalyticCostModel, CostModel
 from .cost_models.analytic import VIEW_SECONDS
 from .legality import check, check_partition
 from .matching import is_renaming
-from .plan import Decision, FusionPlan, Group, microseconds
+from .plan import Decision, FusionPlan, Group, duration
 from .planners._base import Unit, make_groups
 
 MARGIN = 0.03  # the fused form has to be slower by more than this
@@ -57,11 +57,12 @@ def revise(
             added += _edges(plan.graph, parts, decision) if decision.verdict == "split" else []
     kept = [changes.pop(decision.nodes, decision) for decision in plan.decisions]
     seconds = {unit.nodes: revision.model.seconds(plan.graph, unit.nodes, target) for unit in units}
-    return replace(
+    revised = replace(
         plan,
         groups=make_groups(plan.graph, units, seconds),
         decisions=(*kept, *changes.values(), *added),
     )
+    return revised.undoing(plan, "split with it")
 
 
 class _Revision:
@@ -92,16 +93,18 @@ class _Revision:
                 return [unit], self._decision(group, "fuse", cover, f"pinned, though {reason}")
             return [part.unit for part in cover], self._decision(group, "split", cover, reason)
         fused, apart = self.measured[whole], sum(part.seconds for part in cover)
-        comparable = all(part.measured for part in cover) or self._calibrated(whole)
-        allowed = self.margin if all(part.measured for part in cover) else max(self.margin, ESTIMATE_MARGIN)
-        text = f"measured {microseconds(fused)} fused, {microseconds(apart)} as {len(cover)} kernels"
+        sure = all(part.measured for part in cover)
+        comparable = sure or self._calibrated(whole)
+        allowed = self.margin if sure else max(self.margin, ESTIMATE_MARGIN)
+        text = f"measured {duration(fused)} fused, {duration(apart)} as {len(cover)} kernels"
+        text += "" if sure else ", some of them estimated"
         if not comparable:
             return [unit], self._decision(
-                group, "fuse", [], f"measured {microseconds(fused)} fused; its parts were not measured"
+                group, "fuse", [], f"measured {duration(fused)} fused; its parts were not measured"
             )
         if fused > apart * (1 + allowed) and whole not in self.pinned:
             return [part.unit for part in cover], self._decision(group, "split", cover, f"{text}: split again")
-        tie = abs(fused - apart) <= self.margin * apart
+        tie = apart * (1 - self.margin) <= fused <= apart * (1 + allowed)
         return [unit], self._decision(group, "tie" if tie else "fuse", cover, text + (": a tie" if tie else ""))
 
     def best_cover(self, group: Group) -> list[Part]:

@@ -11,7 +11,7 @@ from ..cost_models import CostModel
 from ..cost_models.analytic import contraction_family
 from ..legality import check
 from ..matching import INJECTIVE_KINDS, is_renaming
-from ..plan import Decision, microseconds
+from ..plan import Decision, duration
 from ..profit import work_of
 from ._base import Partition, Unit
 
@@ -68,7 +68,7 @@ def _unprofitable(graph: Graph, first: Unit, second: Unit, nodes: Sequence[str],
     kinds = [{graph.node(node).kind for node in unit.nodes} for unit in (first, second)]
     repeated = recompute_text(graph, nodes)
     if repeated and loss > 0:
-        return f"{repeated}: fused is predicted {microseconds(loss)} slower"
+        return f"{repeated}: fused is predicted {duration(loss)} slower"
     if any("contraction" in k for k in kinds) and any("reduction" in k for k in kinds):
         return "a reduction needs whole rows of the product, which breaks the contraction's tiles"
     for unit in (first, second):
@@ -79,5 +79,5 @@ def _unprofitable(graph: Graph, first: Unit, second: Unit, nodes: Sequence[str],
     if all("reduction" in k for k in kinds):
         return "two reductions: each is a pass of its own, so nothing but a launch would be saved"
     if loss > 0:
-        return f"fused is predicted {microseconds(loss)} slower"
-    return f"no rule proposes the pair; predicted to save {microseconds(-loss)}"
+        return f"fused is predicted {duration(loss)} slower"
+    return f"no rule proposes the pair; predicted to save {duration(-loss)}"

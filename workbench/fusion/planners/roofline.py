@@ -11,7 +11,7 @@ from ...targets.target import Target
 from ..cost_models import AnalyticCostModel, CostModel
 from ..legality import check, check_candidate
 from ..matching import INJECTIVE_KINDS
-from ..plan import Decision, FusionPlan, microseconds
+from ..plan import Decision, FusionPlan, duration
 from ..profit import factors
 from ..rules import Candidate, Rule, propose
 from ..rules.elementwise_chain import ElementwiseChain
@@ -158,7 +158,7 @@ class _Planning:
             return
         self.partition.put(unit_from(candidate, self.extendable.get(candidate.rule, True)))
         tie = gain <= TIE * apart
-        saved = f"{candidate.reason}; saves {microseconds(gain)} of {microseconds(apart)}"
+        saved = f"{candidate.reason}; saves {duration(gain)} of {duration(apart)}"
         self._decide(candidate, "tie" if tie else "fuse", f"{saved}, a tie: fewer kernels win" if tie else saved)
 
     def _overlapped(self, candidate: Candidate) -> None:
@@ -170,7 +170,7 @@ class _Planning:
         self._decide(candidate, "split", f"overlaps {names}, which saves more")
 
     def _slower(self, candidate: Candidate, tie: bool) -> str:
-        loss = microseconds(-self._gain(candidate.nodes))
+        loss = duration(-self._gain(candidate.nodes))
         repeated = recompute_text(self.graph, candidate.nodes)
         if tie:
             return f"a tie: fused is predicted {loss} slower; operators stay apart"
@@ -206,7 +206,7 @@ class _Planning:
         candidate = Candidate(merged.rule, "vertical", merged.nodes, merged.reason, merged.rewrite)
         what = "+".join(unit.nodes)
         parts = self._seconds(unit.nodes) + self._seconds(other.nodes)
-        self._decide(candidate, "fuse", f"{what} joins its neighbour; saves {microseconds(gain)}", partial=parts)
+        self._decide(candidate, "fuse", f"{what} joins its neighbour; saves {duration(gain)}", partial=parts)
         return True
 
     def _merge(self, unit: Unit, other: Unit, pinned: frozenset[str]) -> Unit | None:
