@@ -184,7 +184,9 @@ class _Job:
         if self.choices[index].split:
             result = replace(result, best=None)
         elif result.best is None and not note:
-            result = replace(result, note=f"no candidate worked: {result.first_error or 'none was made'}")
+            error = result.first_error
+            why = f"no candidate worked: {error}" if error else "the budget ended before a candidate was tried"
+            result = replace(result, note=why)
         self.results[index] = result
         self.emit("task_end", index, search, result.note)
 
