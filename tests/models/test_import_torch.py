@@ -228,3 +228,11 @@ def test_a_missing_pytorch_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(SetupError, match=r"needs PyTorch; run `pip install torch==2.13.0`"):
         load(str(tmp_path / "net.pt2"))
+
+
+def test_one_tensor_given_for_two_inputs_stays_two_inputs() -> None:
+    x = R(3, 4)
+    module = Function(lambda a, b: a - 2 * b)
+    model = load(module, args=(x, x))
+    one, other = np.ones((3, 4), "float32"), np.full((3, 4), 5, "float32")
+    np.testing.assert_array_equal(run_tvm(model, [one, other])[0], np.full((3, 4), -9, "float32"))

@@ -105,13 +105,21 @@ def _exported(module: torch.nn.Module, args: tuple[Any, ...], source: str) -> Ex
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            return torch.export.export(module, args)
+            return torch.export.export(module, _distinct(args))
     except Exception as error:  # the exporter raises errors of many kinds, the module's own among them
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"{source}: torch.export cannot trace it ({type(error).__name__}: {reason})") from error
     finally:
         for submodule in training:
             submodule.training = True
+
+
+def _distinct(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments without repetition: the exporter takes one tensor given twice for one input."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, args)
 
 
 def _weights(program: ExportedProgram) -> Iterator[tuple[str, np.ndarray]]:
