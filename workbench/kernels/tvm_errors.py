@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from ..tvm_seam import tvm
 
-# TVM has no error class of its own for most failures: its C++ checks arrive as these.
-TVM_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, tvm.error.InternalError)
+# TVM has no error class of its own for most failures: its C++ checks arrive as these. Its own Python (legalisation)
+# asserts, and names functions that it does not have.
+TVM_ERRORS = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    tvm.error.InternalError,
+)
 
 
 # What a schedule primitive raises when it refuses.
