@@ -52,13 +52,13 @@ def main_job(model: Model, settings: Settings, face: Face | None = None) -> Outc
         model = replace(model, check=check_import(model, seed=settings.budget.seed))
     graph, plan = _planned(model, settings, timings)
     face.stage(_plan_line(model, graph, plan))
+    inputs = model.example_inputs(settings.budget.seed)
+    with timings.stage("reference"):  # before anything is built: inputs that do not fit the model could end the process
+        reference = reference_outputs(model, graph, inputs, store=settings.store, seed=settings.budget.seed)
     with timings.stage("tune"):
         tuned = tune_plan(model, plan, settings, face)
     if tuned.result.nothing_measured and tuned.result.complete:
         raise CheckError(f"nothing was measured: all trials failed; the first error: {tuned.result.first_error}")
-    inputs = model.example_inputs(settings.budget.seed)
-    with timings.stage("reference"):
-        reference = reference_outputs(model, graph, inputs, store=settings.store, seed=settings.budget.seed)
     bench = Bench(model, inputs, reference, reported_for, settings, timings, face)
     variants, cache = bench.measure(tuned)
     better = settle(tuned, variants, settings)
@@ -95,4 +95,4 @@ def _planned(model: Model, settings: Settings, timings: Timings) -> tuple[Graph,
 
 def _plan_line(model: Model, graph: Graph, plan: FusionPlan) -> str:
     fused = sum(len(group.nodes) > 1 for group in plan.groups)
-    return f"{model.name}: {len(graph.nodes)} operators planned as {len(plan.groups)} kernels, {fused} of them fused"
+    return f"{model.name}: {len(graph.nodes)} operators planned as {len(plan.groups)} groups, {fused} of them fused"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from ..errors import UnsupportedOperator
+from ..errors import InputError, UnsupportedOperator
 from ..graph import from_model
 from ..models import ImportCheck, Model
 from ..reference import compare_all, evaluate
@@ -34,6 +34,8 @@ def check_import(model: Model, seed: int = 0) -> ImportCheck:
     try:
         graph = from_model(model)
         found = compare_all(theirs, evaluate(graph, inputs, "float64"), evaluate(graph, inputs, "native"))
-    except UnsupportedOperator as error:
+    except InputError as error:
+        if not isinstance(error, UnsupportedOperator):
+            return ImportCheck(framework, None, None, f"not compared: {error}")
         return ImportCheck(framework, None, None, f"not compared: NumPy's table has no operator '{error.operator}'")
     return ImportCheck(framework, found.correct, found.max_abs_error, found.message or f"on inputs of seed {seed}")

@@ -79,9 +79,17 @@ class Model:
     source_run: SourceRun | None = field(default=None, compare=False, repr=False)
 
     def example_inputs(self, seed: int = 0) -> list[np.ndarray]:
-        """Seeded inputs: floats standard normal, integers in [0, 8) (small enough to index with), bools random."""
+        """Seeded inputs: floats standard normal, bools random, integers in [0, 8) or a part of it.
+
+        Integers that address an axis of a tensor lie below its size; those that something is divided by are not zero.
+        """
+        from .ranges import integer_ranges
+
         rng = np.random.default_rng(seed)
-        return [_example(rng, spec) for spec in self.inputs]
+        integers = [spec for spec in self.inputs if numpy_dtype(spec.dtype).kind in "iu"]
+        ranges = integer_ranges(self.module) if integers and self.module is not None else {}
+        bounds = {name: (found.low, found.high) for name, found in ranges.items()}
+        return [_example(rng, spec, *bounds.get(spec.name, (0, 8))) for spec in self.inputs]
 
     def operator_counts(self) -> dict[str, int]:
         """How often each operator occurs, most frequent first; a user's tensor program counts as ``call_tir``."""
@@ -110,10 +118,10 @@ class Model:
         return f"<table><caption>Model <b>{html.escape(self.name)}</b></caption>{body}</table>"
 
 
-def _example(rng: np.random.Generator, spec: TensorSpec) -> np.ndarray:
+def _example(rng: np.random.Generator, spec: TensorSpec, low: int, high: int) -> np.ndarray:
     dtype = numpy_dtype(spec.dtype)
     if dtype == np.bool_:
         return rng.integers(0, 2, spec.shape).astype(np.bool_)
     if dtype.kind in "iu":
-        return rng.integers(0, 8, spec.shape).astype(dtype)
+        return rng.integers(low, high, spec.shape).astype(dtype)
     return np.asarray(rng.standard_normal(spec.shape)).astype(dtype)

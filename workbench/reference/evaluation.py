@@ -11,6 +11,8 @@ from ..graph import Graph, Node
 from .dtypes import Precision, evaluation_dtype, np_dtype
 from .ops import TABLE
 
+_DIVISIONS = frozenset({"divide", "floor_divide", "mod", "floor_mod"})
+
 
 def supported(op: str) -> bool:
     """Whether the reference can evaluate an operator (Relax name without ``relax.``, or ``call_tir:NAME``)."""
@@ -86,12 +88,25 @@ def _apply(graph: Graph, node: Node, inputs: list[np.ndarray], precision: Precis
         except KernelError as error:
             raise UnsupportedOperator(f"{node.op} ({error})", node.id, graph.name) from error
     elif node.op in TABLE:
-        made = TABLE[node.op](inputs, node.attrs)
+        _require_divisors(node, inputs)
+        try:
+            made = TABLE[node.op](inputs, node.attrs)
+        except IndexError as error:
+            raise InputError(
+                f"{graph.name}: {node.op} at '{node.id}' reads outside a tensor for these inputs ({error}); "
+                "indices must lie within the axis that they address"
+            ) from error
         results = list(made) if isinstance(made, list) else [made]
     else:
         raise UnsupportedOperator(node.op, node.id, graph.name)
     items = node.attrs.get("tuple_items")
     return results if items is None else [results[i] for i in items]  # type: ignore[attr-defined]
+
+
+def _require_divisors(node: Node, inputs: list[np.ndarray]) -> None:
+    """An integer division by zero ends the process that a compiled kernel runs in, so it must not get that far."""
+    if node.op in _DIVISIONS and inputs[1].dtype.kind in "iu" and not np.all(inputs[1]):
+        raise InputError(f"{node.op} at '{node.id}' divides integers by zero for these inputs; give other divisors")
 
 
 def _as_value(graph: Graph, node: Node, name: str, result: np.ndarray, precision: Precision) -> np.ndarray:

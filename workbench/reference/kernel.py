@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import KernelError
-from ..tvm_seam import tvm
+from ..errors import InputError, KernelError
+from ..tvm_seam import tvm, tvm_ffi
 from .dtypes import is_float, np_dtype
 from .evaluation import evaluate, unsupported
 from .tir import argument_roles, evaluate_prim_func
@@ -72,10 +72,11 @@ def _evaluate_valid(
     else:
         read = [param for param, written in zip(func.params, argument_roles(func), strict=True) if not written]
     extents = [int(n) for param in read for n in param.shape if int(n) > 1]
+    low = int(_divides_integers(func))
     limits = dict.fromkeys([_INDEX_LIMIT, min([_INDEX_LIMIT, *extents]), 1])
     failure = KernelError("")
     for limit in limits:
-        inputs = make_inputs(read, seed, constants, limit)
+        inputs = make_inputs(read, seed, constants, limit, low)
         try:
             return inputs, _evaluate(func, program, inputs, "float64")
         except KernelError as error:
@@ -85,8 +86,28 @@ def _evaluate_valid(
     raise failure
 
 
-def make_inputs(params: Sequence[Any], seed: int, constants: Collection[int], limit: int) -> tuple[np.ndarray, ...]:
-    """Seeded arrays for buffer parameters; ``constants`` are positions of weights, ``limit`` bounds integers."""
+def _divides_integers(func: Any) -> bool:
+    """Whether something is divided by an integer that is read: it must not be zero, or the processor traps."""
+    found: list[bool] = []
+    loads: list[Any] = []
+
+    def look(division: Any) -> None:
+        if str(division.ty.dtype).startswith(("int", "uint")):
+            tvm_ffi.structural_walk(division.b, (tvm.ir.expr.TensorLoad, loads.append))
+            found.append(bool(loads))
+
+    kinds = (tvm.tirx.Div, tvm.tirx.Mod, tvm.tirx.FloorDiv, tvm.tirx.FloorMod)
+    tvm_ffi.structural_walk(func.body, (kinds, look))
+    return any(found)
+
+
+def make_inputs(
+    params: Sequence[Any], seed: int, constants: Collection[int], limit: int, low: int = 0
+) -> tuple[np.ndarray, ...]:
+    """Seeded arrays for buffer parameters; ``constants`` are positions of weights.
+
+    Integers lie in [``low``, ``limit``), or are ``low`` where that is empty.
+    """
     rng = np.random.default_rng(seed)
     arrays = []
     for i, param in enumerate(params):
@@ -99,7 +120,7 @@ def make_inputs(params: Sequence[Any], seed: int, constants: Collection[int], li
         elif dtype.kind == "b":
             arrays.append(rng.integers(0, 2, shape).astype(bool))
         else:
-            arrays.append(rng.integers(0, limit, shape).astype(dtype))
+            arrays.append(rng.integers(low, max(limit, low + 1), shape).astype(dtype))
     return tuple(arrays)
 
 
@@ -111,7 +132,10 @@ def _evaluate(func: Any, program: Any, inputs: Sequence[np.ndarray], dtype: Any)
         if graph is None or unsupported(graph):
             raise
         _log.debug("the operators of %s stand in for its tensor program: %s", graph.name, error)
-        return tuple(evaluate(graph, inputs, dtype))
+        try:
+            return tuple(evaluate(graph, inputs, dtype))
+        except InputError as unfit:
+            raise KernelError(str(unfit)) from unfit
 
 
 def _has_nan(array: np.ndarray) -> bool:
