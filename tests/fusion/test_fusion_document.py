@@ -117,3 +117,10 @@ def test_files_that_cannot_be_read_or_written(tmp_path: Path):
         load_plan(tmp_path / "list.json", graph)
     with pytest.raises(PlanError, match="cannot be written"):
         plan(graph, TARGET).save(tmp_path / "no" / "folder.json")
+
+
+def test_a_plan_prints_as_one_line():
+    net = Net()
+    graph = net.graph(net.op("tanh", net.op("sigmoid", net.input("x", 64, 64)), name="t"))
+    assert repr(plan(graph, TARGET)) == f"<FusionPlan {graph.name}: 2 operators in 1 group, 1 fused>"
+    assert "2 operators in 2 groups, 0 fused" in repr(plan(graph, TARGET, planner="unfused"))

@@ -17,6 +17,7 @@ from sample_run import GROUPS, MEASURED, lowered, measurement, measurements, sam
 from workbench.errors import InputError
 from workbench.measure.measurement import GroupTime, Interval
 from workbench.report.run import Run, as_run
+from workbench.report.summary import caveats
 
 
 def keys(document: Any, prefix: str = "") -> set[str]:
@@ -199,6 +200,31 @@ def test_sentence_claims_no_speed_without_a_right_result() -> None:
     nothing = sample_run(measurements=[]).summary()
     assert "nothing was measured" in nothing
     assert "faster" not in nothing
+
+
+def _cut(run: Run, workload: str | None, note: str) -> Run:
+    """The run with only the first trial of one task."""
+    tasks = []
+    for task in run.tasks:
+        change = {"history": task.history[:1], "note": note} if task.workload == workload else {}
+        tasks.append(task.model_copy(update=change))
+    return run.model_copy(update={"tasks": tuple(tasks)})
+
+
+def test_a_variant_that_was_hardly_searched_is_named() -> None:
+    full = sample_run()
+    assert caveats(full) == []
+    planned = [group for group in full.groups_measured if group.variant == "planned"]
+    heavy = max(planned, key=lambda group: group.latency_us)
+    assert heavy.share > 0.3
+    (line,) = [line for line in caveats(_cut(full, heavy.workload, "")) if line.startswith("planned spends 3")]
+    assert "of which only the default schedule was tried" in line
+    assert caveats(_cut(full, heavy.workload, "nothing to tune: moves data only")) == []
+
+
+def test_a_run_prints_as_its_sentence() -> None:
+    run = sample_run()
+    assert repr(run) == str(run) == f"<Run {run.summary()}>"
 
 
 def test_sentence_marks_an_incomplete_run() -> None:

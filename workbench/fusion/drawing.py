@@ -206,7 +206,7 @@ def plan_html(plan: FusionPlan) -> str:
     """The drawn graph and the tables of groups and decisions, as HTML without any script."""
     apart = len(plan.graph.nodes)
     head = (
-        f"<p><b>{escape(plan.graph.name)}</b>: {apart} operators in {len(plan.groups)} kernels "
+        f"<p><b>{escape(plan.graph.name)}</b>: {apart} operators in {len(plan.groups)} groups "
         f"({escape(plan.planner)} planner), predicted {plan.predicted_us:.0f} us</p>"
     )
     rows = [

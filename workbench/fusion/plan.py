@@ -172,6 +172,11 @@ class FusionPlan:
     def _together(self, nodes: frozenset[str]) -> bool:
         return any(nodes.issubset(group.nodes) for group in self.groups)
 
+    def __repr__(self) -> str:
+        fused = sum(len(group.nodes) > 1 for group in self.groups)
+        groups = f"{len(self.groups)} group{'' if len(self.groups) == 1 else 's'}"
+        return f"<FusionPlan {self.graph.name}: {len(self.graph.nodes)} operators in {groups}, {fused} fused>"
+
     def _repr_html_(self) -> str:
         from .drawing import plan_html
 

@@ -13,7 +13,7 @@ from . import format as fmt
 from .document import GroupMeasured, GroupPart, TaskPart, TensorPart
 from .frames import measured_groups, task_of, throughput
 from .run import Run
-from .summary import reference_name, sentence
+from .summary import caveats, reference_name, sentence
 from .write import svg
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def report_page(run: Run) -> str:
             run=run,
             css=_stylesheet(),
             headline=sentence(run),
+            caveats=caveats(run),
             fmt=fmt,
             reference=reference_name(run.reference),
             plots=_plots(run),
@@ -64,6 +65,7 @@ def report_page(run: Run) -> str:
             groups=_groups(run),
             kernel_sum_us=kernels.kernels_us if kernels else None,
             planned_us=planned.latency_us.median if planned and planned.latency_us else None,
+            launches=planned.kernels if planned else None,
             verdicts=_verdicts(run),
             trial_count=sum(task.trials for task in run.tasks),
             environment=_environment_facts(run),

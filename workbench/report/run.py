@@ -136,6 +136,11 @@ class Run(Part):
     def _text(self) -> str:
         return json.dumps(self.to_json(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
+    def __repr__(self) -> str:
+        return f"<Run {self.summary()}>"
+
+    __str__ = __repr__
+
     def _repr_html_(self) -> str:
         from .html import run_fragment
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from . import format as fmt
-from .document import IntervalRatio, VariantPart
+from .document import IntervalRatio, TaskPart, VariantPart
+from .frames import measured_groups, task_of
 from .run import Run
 
 MAIN, BASE = "planned", "unfused"
+WORTH_SAYING = 0.1  # of a variant's time
 
 
 def sentence(run: Run) -> str:
@@ -16,6 +18,32 @@ def sentence(run: Run) -> str:
         reason = run.incomplete_reason or "the run was cut short"
         return f"INCOMPLETE ({reason}). {text}"
     return text
+
+
+def caveats(run: Run) -> list[str]:
+    """What a reader should know before believing a ratio: a line for each tuned variant that was hardly searched."""
+    shares = {one.name: _unsearched(run, one.name) for one in run.variants if one.tuned and one.latency_us}
+    return [
+        f"{name} spends {fmt.percent(share)} of its time in kernels of which only the default schedule was tried; "
+        "more minutes or trials may change its time."
+        for name, share in shares.items()
+        if share >= WORTH_SAYING
+    ]
+
+
+def _unsearched(run: Run, variant: str) -> float:
+    """The share of a variant's kernel time for which a search was possible, and ended before its first candidate."""
+    groups = measured_groups(run, variant)
+    total = sum(group.latency_us for group in groups)
+    bare = sum(group.latency_us for group in groups if _is_bare(task_of(run, group.workload)))
+    return bare / total if total > 0 else 0.0
+
+
+def _is_bare(task: TaskPart | None) -> bool:
+    """A task with one trial and a note is one that cannot be tuned."""
+    if task is None or (task.cached and not task.history):
+        return False
+    return not task.history or (len(task.history) == 1 and not task.note)
 
 
 def _speed(run: Run) -> str:

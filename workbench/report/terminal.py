@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from . import format as fmt
 from .assemble import task_part
 from .comparison import REGRESSIONS
-from .summary import sentence
+from .summary import caveats, sentence
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def run_tables(run: Run) -> list[RenderableType]:
     """The sentence, the variants, the tasks, and what the store saved."""
     parts: list[RenderableType] = [_text(sentence(run), "bold" if run.complete else "bold red"), variants_table(run)]
+    parts += [_text(caveat, "yellow") for caveat in caveats(run)]
     parts += [
         _text(f"{one.name} is {one.status}: {one.message}", "red")
         for one in run.variants
@@ -75,7 +76,7 @@ def tasks_table(tasks: Sequence[TaskPart]) -> Table:
             str(sum(task.failed.values()) or ""),
             fmt.time(task.best_us),
             fmt.time(task.default_us),
-            fmt.number(task.gflops),
+            fmt.number(task.gflops or None),  # what only moves data has no rate
             _text(f"{task.schedule_source}\n{task.note}" if task.note else task.schedule_source),
         )
     return table
@@ -109,7 +110,7 @@ def plan_tables(plan: FusionPlan) -> list[RenderableType]:
             group.id, _operators(group.ops, 22), group.rule, fmt.time(group.predicted_us), _text(group.reason)
         )
     heading = (
-        f"{plan.graph.name}: {fmt.count(operators, 'operator')} in {fmt.count(len(plan.groups), 'kernel')}, "
+        f"{plan.graph.name}: {fmt.count(operators, 'operator')} in {fmt.count(len(plan.groups), 'group')}, "
         f"{fused} of them fused"
     )
     parts: list[RenderableType] = [_text(heading, "bold"), table]
