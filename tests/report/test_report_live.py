@@ -83,7 +83,11 @@ def test_plain_lines() -> None:
         assert part in text
     assert line(_event("plan", message="3 tasks")) == "3 tasks"
     assert line(_event("task_start")) is None
-    assert "stored" in (line(_event("task_end", trials=0, best_s=1e-3)) or "")
+    assert "64/64 trials, done best 1000 us" in (line(_event("task_end", trials=64, best_s=1e-3)) or "")
+    assert line(_event("task_end", trials=0, best_s=1e-3)) is None  # the job's first line has counted these
+    late = line(_event("task_end", trials=0, message="the budget ended before a candidate was tried")) or ""
+    assert "0/64 trials, done - the budget ended" in late
+    assert "best" not in late
     assert line(_event("task_end", trials=0, best_s=1e-3, total_planned=0)) is None
     assert line(_event("end", total_trials=9, message="interrupted")) == "tuning ended after 9 trials, 1:15 interrupted"
 

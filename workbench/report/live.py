@@ -144,10 +144,12 @@ def line(event: Event) -> str | None:
         return f"tuning ended after {event.total_trials} trials, {duration(event.elapsed_s)} {event.message}".rstrip()
     if event.task is None or event.kind == "task_start" or not event.total_planned:
         return None  # a job without trials has said in its first line that everything is in the store
+    done = event.kind == "task_end"
+    if done and event.trials == 0 and event.best_s is not None and not event.message:
+        return None  # the job's first line has counted what is in the store
     workload = event.task.workload
     gflops = TaskRow("", "", workload.flops, best_s=event.best_s).gflops
-    stored = event.kind == "task_end" and event.trials == 0 and event.best_s is not None
-    trials = "stored" if stored else f"{event.trials}/{event.trials_planned} trials"
+    trials = f"{event.trials}/{event.trials_planned} trials" + (", done" if done else "")
     failed = sum((event.failed or {}).values())
     parts = [
         f"[{duration(event.elapsed_s)}]",
@@ -155,7 +157,7 @@ def line(event: Event) -> str | None:
         f"{workload.label} {workload.shapes}:",
         trials,
         f"({failed} failed)" if failed else "",
-        f"best {microseconds(event.best_s)} us",
+        f"best {microseconds(event.best_s)} us" if event.best_s is not None else "",
         f"{gflops} GFLOP/s" if gflops != "-" else "",
         f"- {event.message}" if event.message else "",
     ]

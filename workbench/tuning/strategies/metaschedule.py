@@ -60,8 +60,8 @@ class MetaScheduleStrategy(Strategy):
             self._start(seed, population, generations)
             self._learn(history)
         except TVM_ERRORS as error:
-            reason = f"MetaSchedule's rules make no space of it: {one_line(error)}"
-            raise KernelError(f"{task.workload.label}: {reason}; the default schedule is used") from error
+            reason = f"MetaSchedule's rules make no space of it ({one_line(error)})"
+            raise KernelError(f"{reason}; the default schedule is used") from error
 
     @classmethod
     def serves(cls, task: Task) -> bool:
