@@ -81,6 +81,10 @@ def test_run_twice_then_compare_compile_and_cache(cli: Callable, small_model: st
     held = json.loads(cli("cache", "--store", store, "--json").out)
     assert held["records"] > 0
     assert held["kernels"] > 0
+    exported = cli("cache", "--store", store, "--export", tmp_path / "log.jsonl.gz")
+    assert f"{held['records']} records written" in " ".join(exported.out.split())
+    cleared = cli("cache", "--store", store, "--clear")
+    assert f"removed {held['records']} records and {held['kernels']} kernels" in cleared.out
 
 
 def test_tune_prints_what_it_found(cli: Callable, small_model: str, tmp_path: Path) -> None:

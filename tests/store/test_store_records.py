@@ -15,6 +15,7 @@ from store_samples import key, record
 from workbench.errors import StoreError
 from workbench.store import ScheduleSpec, Store
 from workbench.store.serialise import dump_record, load_record
+from workbench.tuning.storage import end_mark
 
 
 @pytest.fixture
@@ -154,6 +155,14 @@ def test_peaks_runs_and_summary(store: Store) -> None:
     assert document["path"] == str(store.path)
     assert document["targets"][0]["workloads"] == 1
     assert summary.bytes >= (store.path / "store.sqlite").stat().st_size
+
+
+def test_the_end_of_a_search_is_no_failed_trial(store: Store) -> None:
+    settings = record().settings
+    mark = end_mark("w" * 64, record().target, "0.27.0", "evolutionary", "time", 20.0, settings)
+    store.add_records([record(), record(None, 1), dataclasses.replace(mark, created="2026-01-02")])
+    (found,) = store.summary().targets
+    assert (found.records, found.failed) == (3, 1)
 
 
 def test_clear_removes_what_is_named_and_nothing_else(store: Store) -> None:

@@ -32,21 +32,26 @@ def cache(
     """
     from tuning_logs import paths
 
+    from ..errors import InputError
     from ..report.terminal import store_table
     from ..store import Store
 
-    reports = []
+    reports, lines = [], []
     with Store(store) as opened:
         if clear:
-            opened.clear()
+            removed = opened.clear()
+            lines.append(f"removed {removed.records} records and {removed.kernels} kernels")
+        if import_builtin and not paths():
+            raise InputError("--import-builtin: this version comes with no committed logs; use --import FILE")
         for path in [*([import_logs] if import_logs else []), *(paths() if import_builtin else [])]:
             reports.append((path, opened.import_records(path)))
         if export_logs is not None:
-            opened.export_records(export_logs)
+            lines.append(f"{export_logs}: {opened.export_records(export_logs)} records written")
         summary = opened.summary()
     if as_json:
         print_json({**summary.to_json(), "imported": [report.to_json() for _, report in reports]})
         return
     for path, report in reports:
         show(f"{path.name}: {report.describe()}")
+    show(*lines)
     show(store_table(summary))

@@ -20,7 +20,7 @@ class TargetSummary:
     tvm: str
     workloads: int
     records: int
-    failed: int
+    failed: int  # trials; the news that a search ended counts as a record alone
     kernels: int
     kernel_bytes: int
 
@@ -60,6 +60,13 @@ def file_size(path: Path) -> int:
         return 0
 
 
+# The news that a search ended is kept as a record and is no failed trial.
+_ENDED = sa.and_(
+    sa.func.json_extract(records.c.document, "$.schedule.kind") == "default",
+    sa.func.json_extract(records.c.document, "$.schedule.name") == "end",
+)
+
+
 def summarise(connection: sa.Connection, folder: Path) -> StoreSummary:
     """Counts by target and TVM version, and in all."""
     by_key: dict[tuple[str, str], dict[str, int]] = {}
@@ -68,7 +75,7 @@ def summarise(connection: sa.Connection, folder: Path) -> StoreSummary:
         records.c.tvm,
         sa.func.count(sa.distinct(records.c.workload)),
         sa.func.count(),
-        sa.func.count().filter(records.c.status != "ok"),
+        sa.func.count().filter(sa.and_(records.c.status != "ok", sa.not_(_ENDED))),
     ).group_by(records.c.target, records.c.tvm)
     for target, tvm, workloads, number, failed in connection.execute(record_query):
         by_key[target, tvm] = {"workloads": workloads, "records": number, "failed": failed}
