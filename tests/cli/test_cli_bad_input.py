@@ -174,3 +174,30 @@ def _measured(store: Path) -> int:
             return connection.execute("SELECT count(*) FROM records WHERE status = 'ok'").fetchone()[0]
     except sqlite3.OperationalError:
         return 0
+
+
+@pytest.mark.parametrize("option", [("--minutes", "inf"), ("--seed", "-1"), ("--measure-seconds", "inf")])
+def test_numbers_that_mean_nothing(cli: Callable, option: tuple[str, str], tmp_path: Path) -> None:
+    _refused(cli("run", "gelu", *option, "--store", tmp_path / "store"), 2, option[0])
+
+
+def test_a_rewrite_that_is_no_name(cli: Callable, small_model: str, tmp_path: Path) -> None:
+    path, store = tmp_path / "plan.json", tmp_path / "store"
+    assert cli("plan", small_model, "-o", path, "--store", store).code == 0
+    document = json.loads(path.read_text())
+    document["groups"][0]["rewrite"] = {"of": 1}
+    path.write_text(json.dumps(document))
+    _refused(cli("compile", small_model, "--plan", path, "-o", tmp_path / "x.so", "--store", store), 2, "rewrite")
+
+
+def test_library_in_a_folder_that_is_not_there(cli: Callable, small_model: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _refused(cli("compile", small_model, "-o", tmp_path / "no" / "x.so", "--store", store), 2, "x.so", "no folder")
+    _refused(cli("compile", small_model, "-o", tmp_path, "--store", store), 2, "is a folder")
+
+
+def test_files_that_exit(cli: Callable, tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text("import sys\ndef make():\n    sys.exit(0)\n")
+    _refused(cli("plan", f"{tmp_path / 'leaves.py'}:make"), 2, "leaves.py", "SystemExit")
+    (tmp_path / "rules.py").write_text("raise SystemExit(0)")
+    _refused(cli("plan", "gelu", "--rules", tmp_path / "rules.py"), 2, "rules.py", "SystemExit")

@@ -136,10 +136,10 @@ def test_an_exported_library_runs_in_a_process_of_its_own(name: str, tmp_path: P
         np.testing.assert_array_equal(got, own)
 
 
-def test_a_folder_that_cannot_be_written_is_a_kernel_error(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
     model = two_layers()
     executable = build(model, variants(model)["joined"])
-    with pytest.raises(KernelError, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot be written"):
         executable.export(tmp_path / "nowhere" / "net.so")
 
 

@@ -133,6 +133,13 @@ def _checked(
     )
 
 
+def _rewrite(item: Mapping[str, Any]) -> str | None:
+    found = item.get("rewrite")
+    if found is not None and not isinstance(found, str):
+        raise TypeError(f"'rewrite' is {found!r}, not a name")
+    return found
+
+
 def _group(item: Mapping[str, Any]) -> Group:
     nodes = tuple(map(str, item["nodes"]))
     kind = str(item.get("kind") or ("single" if len(nodes) == 1 else "vertical"))
@@ -145,7 +152,7 @@ def _group(item: Mapping[str, Any]) -> Group:
         kind=kind,
         reason=str(item.get("reason", "")),
         predicted_us=predicted,
-        rewrite=item.get("rewrite"),
+        rewrite=_rewrite(item),
         workload=item.get("workload"),
     )
 
@@ -163,7 +170,7 @@ def _read_decision(item: Mapping[str, Any]) -> Decision:
         reason=str(item["reason"]),
         nodes=tuple(item.get("nodes", ())),
         kind=str(item.get("kind", "")),
-        rewrite=item.get("rewrite"),
+        rewrite=_rewrite(item),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ..errors import BudgetError
 from ..fusion import FusionPlan, Rule
 from ..kernels.build import find_linker
 from ..measure import probe
@@ -32,6 +33,10 @@ class Settings:
     jobs: int | None = None
     measure_s: float = 10.0
     command: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.measure_s < float("inf"):
+            raise BudgetError(f"--measure-seconds {self.measure_s:g} is no time; give a number above 0")
 
 
 @dataclass

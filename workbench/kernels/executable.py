@@ -111,9 +111,13 @@ class Executable:
             machine = tvm.relax.VirtualMachine(tvm.runtime.load_module("net.so"), tvm.cpu())
             machine["main"](tvm.runtime.tensor(x))
 
-        Weights are inside, packed. Raises KernelError when it cannot be written.
+        Weights are inside, packed. Raises InputError for a path that cannot be a file, KernelError when the linker
+        fails.
         """
         path = Path(path)
+        if path.is_dir() or not path.parent.is_dir():
+            reason = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+            raise InputError(f"{path}: the library cannot be written ({reason}); give another path")
         executable = compile_main(self._assembled.module, self.target, [])
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
             objects = []

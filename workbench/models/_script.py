@@ -60,7 +60,7 @@ def _executed(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except WorkbenchError:
         raise
-    except Exception as error:  # a user's file may raise anything
+    except (Exception, SystemExit) as error:  # a user's file may raise anything
         del sys.modules[name]
         raise ModelError(f"{path}: cannot be run ({_reason(error)})") from error
     return module
@@ -77,7 +77,7 @@ def _called(namespace: ModuleType, attribute: str, source: str) -> Any:
         return value()
     except WorkbenchError:
         raise
-    except Exception as error:  # a user's function may raise anything
+    except (Exception, SystemExit) as error:  # a user's function may raise anything
         raise ModelError(f"{source}: the function, called without arguments, failed ({_reason(error)})") from error
 
 
@@ -98,5 +98,5 @@ def _only_module(namespace: ModuleType, source: str) -> tuple[str, Any]:
     return next(iter(found.items()))
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

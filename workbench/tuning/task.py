@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,9 @@ def make_tasks(lowered: Mapping[str, LoweredModel], target: Target) -> list[Task
     return [Task(workloads[key], target, weights[key], tuple(variants[key])) for key in workloads]
 
 
+MAX_SEED = 2**31  # what TVM's generator takes
+
+
 @dataclass(frozen=True)
 class Budget:
     """What may be spent. None: no limit of that kind. Raises BudgetError when nothing can be tried.
@@ -61,6 +65,10 @@ class Budget:
         ):
             if value is not None and not value > 0:
                 raise BudgetError(f"{name} {value:g} allows no trial; give a number above 0")
+        if self.minutes is not None and math.isinf(self.minutes):
+            raise BudgetError("--minutes inf is no time; leave it out for no limit of this kind")
+        if not 0 <= self.seed < MAX_SEED:
+            raise BudgetError(f"--seed {self.seed} is not within 0 and {MAX_SEED - 1}; give a seed that is")
         if self.trials is None and self.trials_per_task is None and self.minutes is None:
             raise BudgetError("no budget: give --trials, --trials-per-task or --minutes")
 

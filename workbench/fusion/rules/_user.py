@@ -98,7 +98,7 @@ def _import(file: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickles in the file look their module up
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever a user's file raises becomes one line that names it
+    except (Exception, SystemExit) as error:  # whatever a user's file raises becomes one line that names it
         del sys.modules[name]
         raise RuleError(f"rule file {file} cannot be imported: {_line(error)}") from error
     return module
@@ -122,7 +122,7 @@ def propose(proposer: Rule, graph: Graph) -> tuple[Candidate, ...]:
     """What a rule proposes; RuleError when it raises or gives something that is no candidate."""
     try:
         proposed = tuple(proposer.propose(graph))
-    except Exception as error:  # a user's code: name the rule, keep the cause for --debug
+    except (Exception, SystemExit) as error:  # a user's code: name the rule, keep the cause for --debug
         raise RuleError(
             f"rule '{proposer.name}' failed on {graph.name}: {_line(error)}; fix it or leave it out"
         ) from error
@@ -133,6 +133,6 @@ def propose(proposer: Rule, graph: Graph) -> tuple[Candidate, ...]:
     return proposed
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
