@@ -22,6 +22,7 @@ from .models import Model
 from .models import load as load_model
 from .report import Comparison, Run
 from .report import compare as compare_runs
+from .report.write import require_folder
 from .store import Store
 from .targets import Target, resolve
 from .tuning import Budget, TuneResult
@@ -158,10 +159,12 @@ def run(
             measure_s=measure_seconds,
             command=shlex.join(["workbench", *sys.argv[1:]]) if sys.argv[0].endswith("workbench") else "",
         )
+        if out is not None:
+            require_folder(Path(out))
         outcome = job.main_job(model, settings, drawn)
+        opened.add_run(outcome.run.id, outcome.run.to_json())
         if out is not None:
             outcome.write(out)
-        opened.add_run(outcome.run.id, outcome.run.to_json())
     return outcome.run
 
 

@@ -201,3 +201,13 @@ def test_files_that_exit(cli: Callable, tmp_path: Path) -> None:
     _refused(cli("plan", f"{tmp_path / 'leaves.py'}:make"), 2, "leaves.py", "SystemExit")
     (tmp_path / "rules.py").write_text("raise SystemExit(0)")
     _refused(cli("plan", "gelu", "--rules", tmp_path / "rules.py"), 2, "rules.py", "SystemExit")
+
+
+def test_out_folder_that_cannot_be_is_refused_before_anything_is_tuned(
+    cli: Callable, small_model: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    store = tmp_path / "store"
+    _refused(cli("run", small_model, "--out", tmp_path / "file", "--store", store), 2, "file", "--out")
+    assert _measured(store) == 0
+    assert (tmp_path / "file").read_text() == "in the way"

@@ -44,6 +44,16 @@ def write_run(run: Run, folder: str | Path) -> Path:
     return write_file(folder / PAGE, report_page(run))
 
 
+def require_folder(folder: Path) -> None:
+    """Makes the folder, and makes sure that a file can be written there, before hours go into what it should hold.
+
+    Raises StoreError.
+    """
+    probe = write_file(folder / ".writable", "")
+    with contextlib.suppress(OSError):
+        probe.unlink()
+
+
 def write_file(path: Path, content: str | bytes) -> Path:
     """Writes a file beside its place and moves it there. Raises StoreError (full disk, no permission, no folder)."""
     data = content.encode() if isinstance(content, str) else content
