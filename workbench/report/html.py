@@ -13,7 +13,7 @@ from . import format as fmt
 from .document import GroupMeasured, GroupPart, TaskPart, TensorPart
 from .frames import measured_groups, task_of, throughput
 from .run import Run
-from .summary import caveats, reference_name, sentence
+from .summary import caveat, reference_name, sentence
 from .write import svg
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def report_page(run: Run) -> str:
             run=run,
             css=_stylesheet(),
             headline=sentence(run),
-            caveats=caveats(run),
+            caveat=caveat(run),
             fmt=fmt,
             reference=reference_name(run.reference),
             plots=_plots(run),

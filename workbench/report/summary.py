@@ -20,15 +20,14 @@ def sentence(run: Run) -> str:
     return text
 
 
-def caveats(run: Run) -> list[str]:
-    """What a reader should know before believing a ratio: a line for each tuned variant that was hardly searched."""
+def caveat(run: Run) -> str:
+    """What a reader should know before believing a ratio: which tuned variants were hardly searched; "" for none."""
     shares = {one.name: _unsearched(run, one.name) for one in run.variants if one.tuned and one.latency_us}
-    return [
-        f"{name} spends {fmt.percent(share)} of its time in kernels of which only the default schedule was tried; "
-        "more minutes or trials may change its time."
-        for name, share in shares.items()
-        if share >= WORTH_SAYING
-    ]
+    parts = [f"{fmt.percent(share)} of {name}'s time" for name, share in shares.items() if share >= WORTH_SAYING]
+    if not parts:
+        return ""
+    listed = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return f"Kernels of which only the default schedule was tried take {listed}: a longer search may change this."
 
 
 def _unsearched(run: Run, variant: str) -> float:

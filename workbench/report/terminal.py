@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from . import format as fmt
 from .assemble import task_part
 from .comparison import REGRESSIONS
-from .summary import caveats, sentence
+from .summary import caveat, sentence
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def run_tables(run: Run) -> list[RenderableType]:
     """The sentence, the variants, the tasks, and what the store saved."""
     parts: list[RenderableType] = [_text(sentence(run), "bold" if run.complete else "bold red"), variants_table(run)]
-    parts += [_text(caveat, "yellow") for caveat in caveats(run)]
+    parts += [_text(words, "yellow") for words in (caveat(run),) if words]
     parts += [
         _text(f"{one.name} is {one.status}: {one.message}", "red")
         for one in run.variants
