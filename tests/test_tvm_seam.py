@@ -74,3 +74,17 @@ def test_threads_of_a_fresh_process_are_all_cores_and_can_shrink_but_not_grow() 
     environment = {"PATH": "/usr/bin:/bin"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert "start the process with TVM_NUM_THREADS=" in done.stdout
+
+
+def test_a_narrow_thread_pool_leaves_the_process_its_cores() -> None:
+    program = (
+        "import os\n"
+        "from workbench.targets import resolve\n"
+        "from workbench.tvm_seam import use_threads\n"
+        "before = os.sched_getaffinity(0), resolve('llvm').key\n"
+        "use_threads(1)\n"
+        "assert (os.sched_getaffinity(0), resolve('llvm').key) == before\n"
+        "use_threads(len(before[0]))\n"  # and may be widened again
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -82,8 +82,12 @@ def use_threads(count: int) -> None:
 
     The pool can shrink after it was made but not grow past what ``TVM_NUM_THREADS`` said then: SetupError.
     """
+    tvm.get_global_func("runtime.NumThreads")()  # makes the pool as wide as it may ever be
     os.environ["TVM_NUM_THREADS"] = str(count)
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     tvm.get_global_func("runtime.config_threadpool")(1, count)
+    if allowed is not None:  # TVM pins the calling thread, which new processes and the next target would inherit
+        os.sched_setaffinity(0, allowed)
     running = tvm.get_global_func("runtime.NumThreads")()
     if running != count:
         raise SetupError(
