@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,7 +41,7 @@ def words(plot: Figure) -> str:
 @pytest.mark.parametrize("draw", PLOTS)
 def test_plots_are_figures_of_their_width_and_need_no_window(draw, narrow: bool) -> None:  # type: ignore[no-untyped-def]
     plot = draw(sample_run(), narrow=narrow)
-    assert type(plot) is Figure
+    assert isinstance(plot, Figure)
     assert plot.get_figwidth() * 100 == (400 if narrow else 800)
     assert "matplotlib.pyplot" not in sys.modules
 
@@ -167,3 +169,14 @@ def test_segments_add_up_to_the_kernels_time() -> None:
         total = sum(group.latency_us for group in measured_groups(run, name)) / 1000
         assert rows[row] == pytest.approx(total)
     assert set(names) == {"unfused", "greedy", "planned"}
+
+
+def test_a_notebook_shows_a_plot_without_pyplot() -> None:
+    """In a process of its own: here, something else may have imported pyplot, which makes Jupyter draw any figure."""
+    code = (
+        "import sys; from sample_run import sample_run; from IPython.core.formatters import DisplayFormatter\n"
+        "shown, _ = DisplayFormatter().format(sample_run().latency_plot())\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+        "sys.exit(not shown['image/png'].startswith(b'\\x89PNG'))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)

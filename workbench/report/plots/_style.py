@@ -43,9 +43,9 @@ def variant_colour(name: str, position: int = 0) -> str:
 
 def figure(narrow: bool, height: float) -> Figure:
     """An empty figure, 800 pixels wide at 100 dpi, or 400 when ``narrow``; ``height`` in inches."""
-    from matplotlib.figure import Figure
+    from ._figure import NotebookFigure
 
-    return Figure(figsize=(NARROW_INCHES if narrow else WIDE_INCHES, height), dpi=100, layout="constrained")
+    return NotebookFigure(figsize=(NARROW_INCHES if narrow else WIDE_INCHES, height), dpi=100, layout="constrained")
 
 
 def tidy(axes: Axes, grid: str | None = None) -> None:
