@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# In compat mode a script beside a checkout named "workbench" imports the package, and not that folder.
+EDIT   := --config-settings editable_mode=compat --editable
 OUT    ?= out
 
 .PHONY: install demo test lint types check bench bench-search bench-models bench-warm bench-start clean
@@ -12,11 +14,11 @@ install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; give one with: make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) $(EDIT) .
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) --editable '.[dev]'
+	$(PIP) $(EDIT) '.[dev]'
 	touch $@
 
 demo: install
