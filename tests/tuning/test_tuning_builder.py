@@ -164,3 +164,24 @@ def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
         os.utime(folder, (0, 0))
     local._remove_stale(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted((young.name, alive_.name))
+
+
+def test_a_linker_ends_with_its_worker_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    linker, started, places = tmp_path / "linker", tmp_path / "started", tmp_path / "temporary"
+    linker.write_text(f"#!/bin/sh\necho $$ > {started}\nexec sleep 300\n")
+    linker.chmod(0o755)
+    places.mkdir()
+    monkeypatch.setenv("CC", str(linker))
+    monkeypatch.setenv("TMPDIR", str(places))
+    stuck = LocalBuilder(jobs=1, timeout_s=2.0)
+    folder = stuck._folder
+    [result] = stuck.build(matmul_task(), [DEFAULT])
+    assert result.status == "timeout"
+    stuck.close()
+    stat = Path("/proc", started.read_text().strip(), "stat")
+    deadline = time.monotonic() + 10
+    while stat.exists() and stat.read_text().split()[2] != "Z" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not stat.exists() or stat.read_text().split()[2] == "Z"
+    assert not folder.exists()
+    assert not list(places.iterdir())

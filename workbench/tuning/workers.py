@@ -130,9 +130,9 @@ class Worker:
         return f"{end}: {lines[-1]}" if lines else end
 
     def kill(self) -> None:
-        """Ends the process at once and frees the socket."""
+        """Ends the process and what it started, such as a linker, at once; frees the socket."""
         with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.connection.close()
         self._stderr.close()

@@ -104,7 +104,8 @@ class LocalBuilder(Builder):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self) -> Worker:
-        return Worker("build", {"TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"})
+        # TMPDIR: what a killed worker or its linker leaves goes with the folder.
+        return Worker("build", {"TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TMPDIR": str(self._folder)})
 
     def _next_library(self) -> Path:
         self._count += 1
