@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -55,6 +56,9 @@ def root(
 
 def main() -> None:
     """Runs a command; turns errors into one line and an exit code (0 fine, 1 failed check, 2 usage or input)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without µ gets a question mark, not an error
+            stream.reconfigure(errors="replace")
     try:
         app()
     except WorkbenchError as error:
