@@ -41,10 +41,18 @@ class Shifted(nn.Module):
         return a // (b - 3)
 
 
+class FromTheEnd(nn.Module):
+    """As ONNX's Gather comes in: negative indices count from the end."""
+
+    def forward(self, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return torch.index_select(x, 0, torch.where(index < 0, index + 5, index))
+
+
 NUMBERS = torch.arange(1, 41).reshape(4, 10)
 MODELS = {
     "embedding": (Embedding(), (torch.zeros(5, 2, dtype=torch.int64),)),
     "rows": (Rows(), (torch.zeros(5, 6), torch.zeros(3, dtype=torch.int64))),
+    "from the end": (FromTheEnd(), (torch.zeros(5, 6), torch.zeros(3, dtype=torch.int64))),
     "quotients": (Quotients(), (NUMBERS, NUMBERS)),
 }
 

@@ -10,10 +10,10 @@ from workbench.tvm_seam import relax, tvm
 
 from ._relax import bindings_of, flatten, op_name, static_shape
 
-# Operators that hand the values of their first argument (``concat``, ``stack``: of all) on.
+# Operators that hand on the values of arguments: see _passed_on.
 _PASS_ON = frozenset(
     "astype broadcast_to concat expand_dims flatten flip permute_dims repeat reshape split squeeze stack "
-    "strided_slice dynamic_strided_slice take tile".split()
+    "strided_slice dynamic_strided_slice take tile where".split()
 )
 _DIVISIONS = frozenset({"divide", "floor_divide", "mod", "floor_mod"})
 
@@ -43,10 +43,16 @@ def integer_ranges(module: tvm.IRModule) -> dict[str, IntegerRange]:
             for argument, allowed in _restrictions(value):
                 _restrict(ranges, argument, allowed)
             if op_name(value) in _PASS_ON:
-                for argument in value.args if op_name(value) in ("concat", "stack") else value.args[:1]:
+                for argument in _passed_on(value):
                     for leaf in flatten(argument):
                         _restrict(ranges, leaf, ranges.get(binding.var))
     return {param.name: ranges.get(param, IntegerRange()) for param in main.params}
+
+
+def _passed_on(call: relax.Call) -> list[relax.Expr]:
+    """The arguments whose values are in the result: of most operators the first."""
+    args, op = list(call.args), op_name(call)
+    return args if op in ("concat", "stack") else args[1:] if op == "where" else args[:1]
 
 
 def _restrict(ranges: dict[relax.Var, IntegerRange], leaf: relax.Expr, allowed: IntegerRange | None) -> None:
