@@ -211,3 +211,8 @@ def test_out_folder_that_cannot_be_is_refused_before_anything_is_tuned(
     _refused(cli("run", small_model, "--out", tmp_path / "file", "--store", store), 2, "file", "--out")
     assert _measured(store) == 0
     assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_logs_without_one_readable_record(cli: Callable, tmp_path: Path) -> None:
+    (tmp_path / "logs.jsonl").write_text("not a record\nnor this\n")
+    _refused(cli("cache", "--store", tmp_path / "store", "--import", tmp_path / "logs.jsonl"), 2, "logs.jsonl")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ def test_a_wrong_kernel_makes_its_variant_wrong_and_gets_no_time(tmp_path: Path)
     model, wrong_model = _model(), _model(relax.op.subtract)
     with Store(tmp_path) as store:
         settings = _settings(store)
+        # A plan that is given is not revised, so that noise cannot make `planned` another program.
+        settings = replace(settings, plan=plan(from_model(model), settings.target))
         first = main_job(model, settings).run
         assert all(variant.correct for variant in first.variants)
         right, wrong = (
@@ -83,14 +86,13 @@ def test_a_wrong_kernel_makes_its_variant_wrong_and_gets_no_time(tmp_path: Path)
     assert "wrong" in (report / "report.html").read_text()
 
 
-def test_the_same_command_again_makes_no_trials_and_the_same_plan(tmp_path: Path) -> None:
+def test_the_same_command_again_makes_no_trials_and_builds_nothing(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         first = main_job(_model(), _settings(store)).run
         again = main_job(_model(), _settings(store)).run
     assert sum(task.trials for task in first.tasks) > 0
     assert all(task.cached and task.trials == 0 for task in again.tasks)
     assert again.cache.builds == 0
-    assert [group.nodes for group in again.plan.groups] == [group.nodes for group in first.plan.groups]
 
 
 def test_a_run_reads_back_as_it_was_written(tmp_path: Path) -> None:

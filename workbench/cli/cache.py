@@ -50,8 +50,11 @@ def cache(
         summary = opened.summary()
     if as_json:
         print_json({**summary.to_json(), "imported": [report.to_json() for _, report in reports]})
-        return
-    for path, report in reports:
-        show(f"{path.name}: {report.describe()}")
-    show(*lines)
-    show(store_table(summary))
+    else:
+        for path, report in reports:
+            show(f"{path.name}: {report.describe()}")
+        show(*lines)
+        show(store_table(summary))
+    unread = [str(path) for path, report in reports if report.rejected and not report.added + report.duplicates]
+    if unread:
+        raise InputError(f"{', '.join(unread)}: no line holds a record that can be read; see the .rejected file")

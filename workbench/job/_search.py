@@ -110,7 +110,7 @@ def evidence(
             nodes = frozenset(call.nodes)
             if found.best is not None:
                 measured[nodes] = found.best.median_s
-            elif len(nodes) > 1:
+            elif len(nodes) > 1 and found.records:  # a group that nobody tried is no evidence
                 failed[nodes] = found.note or "no candidate worked"
             elif found.default_s is not None:
                 measured[nodes] = found.default_s

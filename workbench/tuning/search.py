@@ -79,10 +79,15 @@ class Search:
         return self._deadline is not None and self._clock() >= self._deadline
 
     def measure_default(self) -> float | None:
-        """Measures the default schedule unless the store has it; its seconds, or None when it failed."""
+        """Measures the default schedule unless the store has it; its seconds, or None when it failed.
+
+        This one trial is made even when the time is over: a group without any measurement could be neither judged nor
+        known as done by the next run of the same command.
+        """
         known = default_seconds(self.history)
-        if known is None and self._may_go_on():
-            self._try([Candidate(DEFAULT, None)], "default")
+        if known is None and len(self.records) < self._limit:
+            self._try([Candidate(DEFAULT, None)], "default", hurry=False)
+        self._may_go_on()
         return default_seconds([*self.history, *self.records])
 
     def step(self, n: int = BATCH) -> bool:
@@ -131,12 +136,12 @@ class Search:
             self.end = self.end or "time"
         return not self.end
 
-    def _try(self, candidates: Sequence[Candidate], strategy: str) -> list[Record]:
-        """Builds all, then measures one by one until the time is over; the records of those that were tried."""
+    def _try(self, candidates: Sequence[Candidate], strategy: str, hurry: bool = True) -> list[Record]:
+        """Builds all, then measures one by one, in a hurry until the time is over; the records of those tried."""
         builds = self._builder.build(self.task, candidates)
         tried: list[Record] = []
         for candidate, build in zip(candidates, builds, strict=True):
-            if self.late:
+            if hurry and self.late:
                 break
             outcome = checked(self._runner.run(self.task, [build])[0])
             self._builder.discard(build)
