@@ -109,6 +109,15 @@ def test_minutes_end_the_search_and_the_same_minutes_do_not_start_it_again() -> 
     assert more.trials > 0
 
 
+def test_every_task_has_its_default_measured_even_when_the_time_is_over() -> None:
+    clock, store = Clock(), MemoryStore()
+    tasks, budget = [plain_task("a"), plain_task("b")], Budget(minutes=1, trials_per_task=None)
+    result = tune(tasks, store, budget, clock=clock, runner=slow_device(clock, 90.0))
+    assert [item.trials for item in result.results] == [1, 1]
+    assert all(item.best is not None for item in result.results)
+    assert tune(tasks, store, budget, clock=clock, runner=slow_device(clock, 90.0)).trials == 0
+
+
 def test_time_that_one_task_leaves_is_given_to_the_next() -> None:
     clock, store = Clock(), MemoryStore()
     tasks = [plain_task("a", flops=1e9), plain_task("b")]
