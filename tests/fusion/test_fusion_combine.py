@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.fusion import FusionPlan, MeasuredGroup, combine, plan
+from workbench.fusion import FusionPlan, MeasuredGroup, adopt, combine, plan
 from workbench.graph import Graph, from_model
 from workbench.models import zoo
 from workbench.targets import Target, resolve
@@ -78,3 +78,16 @@ def test_a_pinned_group_stays(graph: Graph, planned: FusionPlan, target: Target)
     pinned = plan(graph, target, pins=[planned.groups[0].nodes])
     singles = [MeasuredGroup((node,), 1e-6) for node in pinned.groups[0].nodes]
     assert combine(pinned, target, _whole(pinned, 100), {"unfused": singles}) is pinned
+
+
+def test_another_variants_grouping_is_adopted_whole(planned: FusionPlan, target: Target) -> None:
+    conv, norm, relu = planned.groups[0].nodes
+    groups = [MeasuredGroup((conv, norm), 30e-6, "decompose_batchnorm"), MeasuredGroup((relu,), 5e-6)]
+    made = adopt(planned, target, "greedy", groups, {"planned": 50e-6, "greedy": 40e-6})
+    assert [(group.nodes, group.rewrite) for group in made.groups] == [
+        ((conv, norm), "decompose_batchnorm"),
+        ((relu,), None),
+    ]
+    last = made.decisions[-1]
+    assert (last.verdict, last.rule) == ("split", "whole model")
+    assert last.measured_us == pytest.approx({"planned": 50, "greedy": 40})

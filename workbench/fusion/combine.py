@@ -67,6 +67,24 @@ def combine(
     return combined.undoing(plan, "undone by what was measured inside the whole model")
 
 
+def adopt(
+    plan: FusionPlan, target: Target, variant: str, groups: Sequence[MeasuredGroup], times: Mapping[str, float]
+) -> FusionPlan:
+    """The grouping of another variant as the plan, since the whole model ran faster that way.
+
+    ``groups`` cover all nodes but views. ``times``: seconds of the whole model by variant, for the reason.
+    """
+    every = frozenset(node.id for node in plan.graph.nodes)
+    reason = _reason(variant, times)
+    units = _units(plan, every, variant, groups, reason)
+    model = AnalyticCostModel()
+    seconds = {one.nodes: model.seconds(plan.graph, one.nodes, target) for one in units}
+    decision = _decision(plan, every, len(plan.groups) > len(units), times, reason)
+    made = make_groups(plan.graph, units, seconds)
+    adopted = replace(plan, groups=made, decisions=(*plan.decisions, decision))
+    return adopted.undoing(plan, f"undone, since the whole model ran faster as {variant}")
+
+
 def _regions(plan: FusionPlan, others: Mapping[str, Sequence[MeasuredGroup]]) -> list[Nodes]:
     """Connected components of "in one group in some variant", in graph order of their first nodes."""
     home = {node.id: {node.id} for node in plan.graph.nodes}

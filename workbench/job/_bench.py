@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..errors import KernelError
 from ..faces import Face
-from ..fusion import FusionPlan, MeasuredGroup, combine
+from ..fusion import FusionPlan, MeasuredGroup, adopt, combine
 from ..kernels import CacheReport, Executable, KernelCall, LoweredModel, compile_model
 from ..measure import ReferenceOutputs, VariantMeasurement, measure_variants
-from ..measure.variants import VariantInput
+from ..measure.stats import paired_ratio
+from ..measure.variants import VariantInput, as_variant
 from ..models import Model
 from ..targets import Target
 from ._search import Tuned, partition, schedules
@@ -107,6 +109,39 @@ def settle(tuned: Tuned, variants: Sequence[VariantMeasurement], settings: Setti
     own = {frozenset(group.nodes): group.seconds for group in inside.pop("planned")}
     better = combine(tuned.plan, settings.target, own, inside)
     return None if partition(better) == partition(tuned.plan) else better
+
+
+def follow_fastest(
+    tuned: Tuned, variants: Sequence[VariantMeasurement], settings: Settings
+) -> tuple[Tuned, tuple[VariantMeasurement, ...]]:
+    """`planned` as the very program of `unfused` or `greedy` where that ran faster as a whole, beyond the interval.
+
+    Sums of kernel times mislead: only whole runs say that the plan lost. A plan that the caller gave stays.
+    """
+    by_name = {one.name: one for one in variants}
+    planned = by_name.get("planned")
+    rivals = [by_name[name] for name in ("greedy", "unfused") if name in by_name]
+    usable = [one for one in rivals if planned is not None and _slower(planned, one)]
+    if settings.plan is not None or planned is None or not usable:
+        return tuned, tuple(variants)
+    best = min(usable, key=lambda one: one.latency.median if one.latency is not None else math.inf)
+    groups = _inside(tuned.variants[best.name], best)
+    if not groups:
+        return tuned, tuple(variants)
+    times = {one.name: one.latency.median for one in (planned, *rivals) if one.latency is not None}
+    plan = adopt(tuned.plan, settings.target, best.name, groups, times)
+    lowered = tuned.variants[best.name]
+    calls = tuple(replace(call, group=plan.group_of(call.nodes[0]).id) for call in lowered.calls)
+    lowered = replace(lowered, name="planned", calls=calls)
+    measured = tuple(as_variant("planned", lowered, best) if one.name == "planned" else one for one in variants)
+    return replace(tuned, plan=plan, variants={**tuned.variants, "planned": lowered}), measured
+
+
+def _slower(one: VariantMeasurement, other: VariantMeasurement) -> bool:
+    """Whether one takes longer than the other beyond the interval of the ratio, in the rounds of one run."""
+    if one.status != "ok" or other.status != "ok" or len(one.samples) != len(other.samples) or not one.samples:
+        return False
+    return paired_ratio(one.samples, other.samples).low > 1
 
 
 def _inside(lowered: LoweredModel, measured: VariantMeasurement) -> list[MeasuredGroup]:

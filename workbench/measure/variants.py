@@ -99,7 +99,9 @@ def measure_variants(
         if (name := one.variant.name) not in twins
     }
     return tuple(
-        _as(one.variant, measured[twins[name]]) if (name := one.variant.name) in twins else measured[name]
+        replace(as_variant(name, one.variant.lowered, measured[twins[name]]), tuned=one.variant.tuned)
+        if (name := one.variant.name) in twins
+        else measured[name]
         for one in checked
     )
 
@@ -119,11 +121,11 @@ def _twins(variants: Sequence[VariantInput]) -> dict[str, str]:
     return twins
 
 
-def _as(variant: VariantInput, twin: VariantMeasurement) -> VariantMeasurement:
-    """What was measured of a twin, with this variant's names."""
-    calls = variant.lowered.calls if twin.groups else ()
+def as_variant(name: str, lowered: LoweredModel, twin: VariantMeasurement) -> VariantMeasurement:
+    """What was measured of a variant, under the name and with the groups of another that is the same program."""
+    calls = lowered.calls if twin.groups else ()
     groups = tuple(replace(time, group=call.group) for time, call in zip(twin.groups, calls, strict=True))
-    return replace(twin, name=variant.name, tuned=variant.tuned, groups=groups)
+    return replace(twin, name=name, groups=groups)
 
 
 def _check(variant: VariantInput, inputs: Sequence[np.ndarray], reference: ReferenceOutputs) -> _Checked:
