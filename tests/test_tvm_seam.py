@@ -88,3 +88,21 @@ def test_a_narrow_thread_pool_leaves_the_process_its_cores() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_timing_keeps_its_thread_off_the_workers_cores_and_gives_them_back() -> None:
+    code = (
+        "import os\n"
+        "from workbench import tvm_seam\n"
+        "allowed = os.sched_getaffinity(0)\n"
+        "tvm_seam.use_threads(len(allowed))\n"
+        "with tvm_seam.own_core():\n"
+        "    inside = os.sched_getaffinity(0)\n"
+        "    tasks = [int(task) for task in os.listdir('/proc/self/task')]\n"
+        "    pinned = [os.sched_getaffinity(task) for task in tasks if task != os.getpid()]\n"
+        "workers = [cores for cores in pinned if len(cores) == 1]\n"
+        "print(len(workers) == len(allowed) - 1, all(not inside & cores for cores in workers) or len(allowed) == 1)\n"
+        "print(os.sched_getaffinity(0) == allowed)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True", "True"]

@@ -11,6 +11,8 @@ import importlib
 import os
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -56,7 +58,10 @@ import tvm_ffi  # noqa: E402
 from tvm import relax  # noqa: E402
 from tvm.ir.expr import GenericConst  # noqa: E402  relax.Constant of older versions
 
-__all__ = ["GenericConst", "check_versions", "relax", "structural_json", "tvm", "tvm_ffi", "tvm_version", "use_threads"]
+__all__ = [
+    "GenericConst", "check_versions", "own_core", "relax", "structural_json", "tvm", "tvm_ffi", "tvm_version",
+    "use_threads",
+]  # fmt: skip
 
 
 def tvm_version() -> str:
@@ -94,3 +99,22 @@ def use_threads(count: int) -> None:
             f"TVM's thread pool has {running} threads and cannot have {count}; "
             f"start the process with TVM_NUM_THREADS={count}"
         )
+
+
+@contextmanager
+def own_core() -> Iterator[None]:
+    """Keeps the calling thread off the cores to which TVM pins its other workers (all but the first).
+
+    TVM leaves the caller free to move. Where the system puts it beside a worker, the two take turns, and every kernel
+    call costs tens of microseconds more: the same program is then fast in one process and slow in the next.
+    """
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    if len(allowed) < 2:
+        yield
+        return
+    tvm.get_global_func("runtime.NumThreads")()  # the workers, made by now, must not inherit the caller's one core
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)

@@ -17,6 +17,7 @@ from ..measure.stats import paired_ratio
 from ..measure.variants import VariantInput, as_variant
 from ..models import Model
 from ..targets import Target
+from ..tvm_seam import own_core
 from ._search import Tuned, partition, schedules
 from ._settings import DEFAULT_SCHEDULE, UNTUNED, Settings, Timings
 
@@ -40,7 +41,7 @@ class Bench:
             executables, errors, cache = compile_variants(self.model, tuned, self.settings)
         self.face.stage(f"kernels: {cache.summary()}")
         self.face.stage("checking every variant against the reference, then timing them interleaved")
-        with self.timings.stage("measure"):
+        with self.timings.stage("measure"), own_core():
             variants = measure_variants(
                 _variant_inputs(tuned, executables, errors),
                 self.inputs,

@@ -13,7 +13,7 @@ import psutil
 from ..errors import KernelError
 from ..kernels.tvm_errors import TVM_ERRORS, one_line
 from ..targets import Target
-from ..tvm_seam import tvm, use_threads
+from ..tvm_seam import own_core, tvm, use_threads
 
 ACCUMULATORS = 12  # independent chains: two units with a latency of four cycles need eight, and AVX2 has 16 registers
 SAMPLE_S = 0.004  # short: on a busy machine only a short sample has all cores to itself
@@ -44,8 +44,9 @@ def probe(target: Target) -> Peaks:
     begin = time.perf_counter()
     use_threads(target.threads)
     try:
-        gflops = _multiply_add_gflops(target)
-        gbps = _memory_gbps(target)
+        with own_core():
+            gflops = _multiply_add_gflops(target)
+            gbps = _memory_gbps(target)
     except TVM_ERRORS as error:
         reason = one_line(error)
         raise KernelError(f"the machine probe failed for {target.mcpu}: {reason}; check the target") from error
