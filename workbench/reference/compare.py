@@ -19,9 +19,9 @@ What is allowed
     error is no longer small against the pool's root mean square ``rms`` (long bfloat16 sums), 3 must do, lest any
     result passes. FLOOR = 8 with ``eps`` the distance from 1 to the next number of the output's dtype and ``scale`` the
     larger of the element and ``rms``: room for a kernel that multiplies by a reciprocal where NumPy divides exactly.
-    A pool of few elements may be lucky, so below 64 elements the factor is multiplied by 64 / size, for as long as the
-    allowed error stays under 1/64 of the scale. The reference is no better than a float64 result of a float64
-    program: the floor of a float64 output is 1e-10 of the scale.
+    A pool of few elements may be lucky, so below 64 elements (exact zeros, such as a ReLU's, do not count) the factor
+    is multiplied by 64 / count, for as long as the allowed error stays under 1/64 of the scale. The reference is no
+    better than a float64 result of a float64 program: the floor of a float64 output is 1e-10 of the scale.
 
 NaN and infinities
     They must be where the native evaluation has them, signs included: a float16 product that overflows is right when
@@ -219,7 +219,8 @@ def _rms(x: np.ndarray) -> np.ndarray:
 
 def _allowed(noise: np.ndarray, magnitude: np.ndarray, usable: np.ndarray, info: Any) -> np.ndarray:
     """The allowed error of every element of some pools, one a row (see the module's docstring)."""
-    count = np.maximum(usable.sum(axis=1, keepdims=True), 1)
+    telling = usable & ((magnitude > 0) | (noise > 0))  # a ReLU's zeros carry no rounding error to learn from
+    count = np.maximum(telling.sum(axis=1, keepdims=True), 1)
     pooled = noise.max(axis=1, keepdims=True)
     rms = _rms(magnitude)
     scale = np.maximum(magnitude, rms)
