@@ -17,8 +17,6 @@ from .summary import caveat, reference_name, sentence
 from .write import svg
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jinja2 import Environment
     from matplotlib.figure import Figure
 
@@ -43,8 +41,8 @@ class Plot:
     alt: str
 
 
-def report_page(run: Run) -> str:
-    """The whole report as one HTML page."""
+def report_page(run: Run, drawn: Mapping[str, Figure] | None = None) -> str:
+    """The whole report as one HTML page. ``drawn``: the run's plots, where somebody has drawn them already."""
     planned = run.variant("planned")
     kernels = throughput(run, "planned")
     return (
@@ -57,7 +55,7 @@ def report_page(run: Run) -> str:
             caveat=caveat(run),
             fmt=fmt,
             reference=reference_name(run.reference),
-            plots=_plots(run),
+            plots=_plots(run, drawn),
             plan_image=data_uri(run.plan_svg) if run.plan_svg else None,
             rates={one.name: throughput(run, one.name) if one.latency_us else None for one in run.variants},
             with_greedy=any(one.ratio_to_greedy is not None for one in run.variants),
@@ -116,18 +114,19 @@ def data_uri(image: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(image.encode()).decode()
 
 
-def _plots(run: Run) -> dict[str, Plot]:
-    from .plots import groups_plot, latency_plot, roofline_plot, search_plot
+def _plots(run: Run, drawn: Mapping[str, Figure] | None) -> dict[str, Plot]:
+    from .plots import draw_plots
 
-    drawn: tuple[tuple[str, Callable[..., Figure], str], ...] = (
-        ("latency", latency_plot, _latency_alt(run)),
-        ("groups", groups_plot, "Time in each kernel, stacked, a row a variant; the plan's kernels are listed below."),
-        ("search", search_plot, "Best time so far of each task by trial and by second; the table below has the ends."),
-        ("roofline", roofline_plot, "Kernels by arithmetic intensity and GFLOP/s under the compute and memory roofs."),
-    )
+    wide, narrow = drawn or draw_plots(run), draw_plots(run, narrow=True)
+    texts = {
+        "latency": _latency_alt(run),
+        "groups": "Time in each kernel, stacked, a row a variant; the plan's kernels are listed below.",
+        "search": "Best time so far of each task by trial and by second; the table below has the ends.",
+        "roofline": "Kernels by arithmetic intensity and GFLOP/s under the compute and memory roofs.",
+    }
     return {
-        name: Plot(data_uri(_recoloured(draw(run))), data_uri(_recoloured(draw(run, narrow=True))), alt)
-        for name, draw, alt in drawn
+        name: Plot(data_uri(_recoloured(wide[name])), data_uri(_recoloured(narrow[name])), alt)
+        for name, alt in texts.items()
     }
 
 

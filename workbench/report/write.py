@@ -25,23 +25,17 @@ def write_run(run: Run, folder: str | Path) -> Path:
     cannot be written; files that were there before stay as they were.
     """
     from .html import report_page
-    from .plots import groups_plot, latency_plot, roofline_plot, search_plot
+    from .plots import draw_plots
 
     folder = Path(folder)
     run.save(folder)
     if run.plan_svg:
         write_file(folder / "plan.svg", run.plan_svg)
-    for name, draw in (
-        ("latency", latency_plot),
-        ("roofline", roofline_plot),
-        ("search", search_plot),
-        ("groups", groups_plot),
-    ):
-        plot = draw(run)
+    plots = draw_plots(run)
+    for name, plot in plots.items():
         write_file(folder / f"{name}.png", png(plot))
-        if name == "latency":
-            write_file(folder / f"{name}.svg", svg(plot))
-    return write_file(folder / PAGE, report_page(run))
+    write_file(folder / "latency.svg", svg(plots["latency"]))
+    return write_file(folder / PAGE, report_page(run, plots))
 
 
 def require_folder(folder: Path) -> None:

@@ -48,6 +48,13 @@ def figure(narrow: bool, height: float) -> Figure:
     return NotebookFigure(figsize=(NARROW_INCHES if narrow else WIDE_INCHES, height), dpi=100, layout="constrained")
 
 
+def settle(plot: Figure) -> None:
+    """Lays the figure out for good: matplotlib would do so again, with a draw of its own, at every save."""
+    if plot.get_layout_engine() is not None:
+        plot.draw_without_rendering()
+        plot.set_layout_engine(None)
+
+
 def tidy(axes: Axes, grid: str | None = None) -> None:
     """Leaves only the lines that carry meaning; ``grid`` is "x", "y" or "both"."""
     for side in ("top", "right"):

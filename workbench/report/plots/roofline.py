@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .. import format as fmt
 from ..frames import RooflinePoint, roofline_points
 from ..run import Run
-from ._style import GREY, INK, empty, figure, text, tidy, title, variant_colour
+from ._style import GREY, INK, empty, figure, settle, text, tidy, title, variant_colour
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +57,7 @@ def roofline_plot(run: Run, narrow: bool = False, variants: tuple[str, ...] | No
             handle.set_sizes([55])
     largest = [one for one in points if one.variant == names[-1] and one.share >= LABEL_SHARE][:LABELLED]
     _key(plot, largest, narrow)
-    plot.draw_without_rendering()  # settles the layout, so that the marks know where points lie
-    plot.set_layout_engine("none")
+    settle(plot)  # so that the marks know where points lie
     _mark(axes, largest, points)
     return plot
 
