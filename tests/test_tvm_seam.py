@@ -106,3 +106,24 @@ def test_timing_keeps_its_thread_off_the_workers_cores_and_gives_them_back() -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True", "True"]
+
+
+def test_pytorch_is_not_loaded_with_tvm_and_can_be_used_later() -> None:
+    """It would cost every process and worker two seconds and 200 MB for nothing."""
+    code = (
+        "import sys\n"
+        "import workbench as wb\n"
+        "model = wb.load('gelu')\n"
+        "print(sorted(name for name in sys.modules if name.split('.')[0] == 'torch'))\n"
+        "import torch\n"
+        "print(wb.load(torch.nn.ReLU(), args=(torch.zeros(2, 3),)).framework)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[]", "pytorch"]
+
+
+def test_pytorch_that_somebody_has_loaded_stays_loaded() -> None:
+    code = "import torch, sys\nfrom workbench import tvm_seam\nprint(sys.modules['torch'] is torch)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "True", done.stderr
