@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -149,7 +150,10 @@ def test_two_runs_on_one_store_at_once(small_model: str, tmp_path: Path) -> None
     assert (tmp_path / "b" / "report.html").exists()
 
 
-def test_interrupt_keeps_what_was_measured_and_writes_the_report(small_model: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_interrupt_keeps_what_was_measured_and_writes_the_report(
+    small_model: str, tmp_path: Path, number: signal.Signals
+) -> None:
     store = tmp_path / "store"
     command = [sys.executable, "-m", "workbench", "run", small_model, "--trials-per-task", "2000"]
     command += ["--measure-seconds", "1", "--store", str(store), "--out", str(tmp_path / "out")]
@@ -158,7 +162,7 @@ def test_interrupt_keeps_what_was_measured_and_writes_the_report(small_model: st
     while _measured(store) < 4 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.2)
     before = _measured(store)
-    os.kill(process.pid, 2)
+    os.kill(process.pid, number)
     _, error = process.communicate(timeout=120)
     document = json.loads((tmp_path / "out" / "run.json").read_text())
     assert not document["complete"]
@@ -166,6 +170,20 @@ def test_interrupt_keeps_what_was_measured_and_writes_the_report(small_model: st
     assert process.returncode == 0, error.decode()
     assert _measured(store) >= before >= 4
     assert "incomplete" in (tmp_path / "out" / "report.html").read_text().lower()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_interrupt_before_anything_was_measured_is_one_line(tmp_path: Path, number: signal.Signals) -> None:
+    code = (
+        "import os\n"
+        "from workbench import api, cli\n"
+        f"api.load = lambda *args, **kwargs: os.kill(os.getpid(), {int(number)})\n"
+        "cli.main()\n"
+    )
+    command = [sys.executable, "-c", code, "run", "gelu", "--store", str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr.splitlines() == ["error: interrupted; what was measured is in the store"]
 
 
 def _measured(store: Path) -> int:

@@ -156,16 +156,21 @@ def test_ctrl_c_keeps_what_was_measured() -> None:
     assert resumed.trials == 60 - 24
 
 
-def test_ctrl_c_that_tvm_turned_into_another_error_is_still_ctrl_c() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_tvm_turned_into_another_error_is_still_one(number: signal.Signals) -> None:
     class Inside(GridStrategy):
         def ask(self, n: int) -> Any:
             try:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
             except KeyboardInterrupt:
                 raise RuntimeError("") from None
             return super().ask(n)
 
-    result = tune([plain_task()], MemoryStore(), chooser=lambda task: Inside)
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        result = tune([plain_task()], MemoryStore(), chooser=lambda task: Inside)
+    finally:
+        signal.signal(number, before)
     assert result.incomplete_reason == "interrupted"
     assert result.trials == 1
 

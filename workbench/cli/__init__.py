@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import traceback
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -20,6 +22,8 @@ from .models import models
 from .plan import plan
 from .run import run
 from .tune import tune
+
+INTERRUPTED = 130  # the exit code that typer, without a word, turns Ctrl-C into
 
 app = typer.Typer(
     name="workbench",
@@ -59,12 +63,15 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without µ gets a question mark, not an error
             stream.reconfigure(errors="replace")
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         app()
     except WorkbenchError as error:
         _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted; what was measured is in the store", 130)
+    except SystemExit as end:
+        if end.code != INTERRUPTED:
+            raise
+        _fail("interrupted; what was measured is in the store", INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -72,6 +79,11 @@ def main() -> None:
         _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 2)
     except Exception as error:  # a defect of the workbench: say so in one line, keep the traceback for --debug
         _fail(f"internal error: {type(error).__name__}: {_first_line(error)} (run again with --debug)", 1)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """What batch systems and ``timeout`` send ends a command as Ctrl-C does: the report is written first."""
+    raise KeyboardInterrupt
 
 
 def _first_line(error: Exception) -> str:

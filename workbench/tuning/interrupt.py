@@ -1,4 +1,4 @@
-"""Ctrl-C that is not lost inside TVM."""
+"""Ctrl-C, or a request to end, that is not lost inside TVM."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 class InterruptGuard:
-    """Remembers that Ctrl-C came while it was active.
+    """Remembers that Ctrl-C came while it was active, or SIGTERM where somebody handles it.
 
     A KeyboardInterrupt that is raised inside a callback of TVM's C++ arrives as a plain RuntimeError; with the guard
     the caller can tell what it was. Does nothing outside of the main thread, where signals do not arrive.
@@ -17,21 +19,23 @@ class InterruptGuard:
 
     def __init__(self) -> None:
         self.interrupted = False
-        self._previous: Any = None
+        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> InterruptGuard:
         if threading.current_thread() is threading.main_thread():
-            self._previous = signal.getsignal(signal.SIGINT)
-            if callable(self._previous):
-                signal.signal(signal.SIGINT, self._handle)
+            for number in SIGNALS:
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    self._previous[number] = handler
+                    signal.signal(number, self._handle)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if callable(self._previous):
-            signal.signal(signal.SIGINT, self._previous)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.interrupted = True
-        self._previous(number, frame)
+        self._previous[number](number, frame)

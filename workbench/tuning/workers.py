@@ -157,8 +157,6 @@ def main(role: str, fd: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with_parent(parent)
     connection = Connection(fd)
-    # TVM imports PyTorch where it is installed (a second), to exchange tensors that no worker has.
-    sys.modules["torch"] = None  # type: ignore[assignment]
     handle: Callable[[Any], Any] = importlib.import_module(ROLES[role]).handle
     connection.send(_READY)
     while True:
