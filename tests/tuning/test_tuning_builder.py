@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tuning_tasks import matmul_task, plain_task
 
-from workbench.errors import StoreError
+from workbench.errors import SetupError, StoreError
 from workbench.store.record import ScheduleSpec
 from workbench.tuning import Candidate
 from workbench.tuning.builders import FakeBuilder, LocalBuilder, local
@@ -95,6 +95,26 @@ def test_a_worker_killed_while_idle_costs_nothing(builder: LocalBuilder) -> None
     time.sleep(0.1)
     results = builder.build(matmul_task(), [DEFAULT, DEFAULT, DEFAULT])
     assert [result.status for result in results] == ["ok"] * 3
+
+
+def test_a_worker_killed_while_it_starts_gets_a_successor() -> None:
+    made = LocalBuilder(jobs=1)
+    try:
+        os.kill(made.pids[0], signal.SIGKILL)
+        assert [result.status for result in made.build(matmul_task(), [DEFAULT])] == ["ok"]
+    finally:
+        made.close()
+
+
+def test_a_worker_that_cannot_start_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "tvm.py").write_text("raise ImportError('a broken installation')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    made = LocalBuilder(jobs=1)
+    try:
+        with pytest.raises(SetupError, match=r"ended while it started: exit code 1: .*a broken installation"):
+            made.build(matmul_task(), [DEFAULT])
+    finally:
+        made.close()
 
 
 def test_a_build_that_hangs_is_ended(builder: LocalBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,18 +43,22 @@ class Worker:
 
     def __init__(self, role: str, environment: Mapping[str, str]) -> None:
         """Starts the process; :meth:`wait_ready` waits until it has imported what it needs."""
+        self._role, self._environment = role, environment
+        self._launch()
+
+    def _launch(self) -> None:
         ours, theirs = socket.socketpair()
         # TemporaryFile has no name: nothing is left behind whatever happens to either process.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.tuning.workers", role, str(theirs.fileno()), str(os.getpid())],
+            [sys.executable, "-m", "workbench.tuning.workers", self._role, str(theirs.fileno()), str(os.getpid())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._stderr,
-            env={**os.environ, "PYTHONPATH": path, **environment},
+            env={**os.environ, "PYTHONPATH": path, **self._environment},
             start_new_session=True,
         )
         theirs.close()
@@ -69,9 +73,20 @@ class Worker:
         return self.process.pid
 
     def wait_ready(self) -> None:
-        """Waits for the imports. Raises SetupError when they fail, with the worker's last line."""
-        if self._ready:
-            return
+        """Waits for the imports; a process that somebody killed meanwhile, such as the system for memory, gets one
+        successor. Raises SetupError when the imports fail, with the worker's last line."""
+        if not self._ready and not self._imported():
+            words = self.last_words()
+            if self.process.returncode == -signal.SIGKILL:
+                self.kill()
+                self._launch()
+                if self._imported():
+                    return
+                words = self.last_words()
+            raise SetupError(f"a worker process ended while it started: {words}")
+
+    def _imported(self) -> bool:
+        """Waits for the first word; False when the process ended without one."""
         left = START_TIMEOUT_S - (time.monotonic() - self.started)
         try:
             if not self.connection.poll(max(0.0, left)):
@@ -80,8 +95,9 @@ class Worker:
                 )
             self.connection.recv()
         except (EOFError, OSError):
-            raise SetupError(f"a worker process ended while it started: {self.last_words()}") from None
+            return False
         self._ready = True
+        return True
 
     def send(self, message: object) -> None:
         """Hands over a request and waits until the worker has it. Raises WorkerGone when nobody takes it."""
