@@ -26,11 +26,11 @@ from workbench.targets import Target
 from workbench.tvm_seam import tvm
 
 from .._base import LibrarySchedule, Parameters
-from .._expressions import Expr, Unsupported, kernel_arguments, substitute, unravel
+from .._expressions import Expr, Unsupported, substitute, unravel
 from ._attention_group import Attention, find_attention
+from ._kernel import find, find_inside, write
 from ._register_tile import (
     Buffer,
-    IRBuilder,
     RegisterTile,
     T,
     accumulator_buffer,
@@ -39,7 +39,6 @@ from ._register_tile import (
     emit_row_copy,
     float_lanes,
     lane_loops,
-    scheduled_module,
 )
 
 if TYPE_CHECKING:
@@ -91,17 +90,9 @@ def _tile(target: Target, parameters: Parameters) -> RegisterTile:
 
 
 def _attention(workload: Workload) -> Attention | None:
-    graph = workload.graph
-    if graph is None or len(graph.outputs) != 1:
-        return None
-    arguments = kernel_arguments(graph)
-    shapes = tuple(graph.values[name].shape for name in (*arguments, *graph.outputs))
-    if shapes != tuple(spec.shape for spec in workload.args) or workload.args[-1].dtype != "float32":
-        return None
-    try:
-        return find_attention(graph, arguments, lambda name, _index: tvm.tirx.Var("element", graph.values[name].dtype))
-    except Unsupported:
-        return None
+    float32 = workload.args[-1].dtype == "float32"
+    one_output = workload.graph is not None and len(workload.graph.outputs) == 1
+    return find(workload, find_attention) if float32 and one_output else None
 
 
 def _required(workload: Workload) -> Attention:
@@ -119,30 +110,21 @@ class _Writer:
         self.tile = _tile(target, parameters)
         self.tiles_a_task = parameters["query_tiles"]
         self.block_keys = parameters["block_keys"]
-        self.buffers: dict[str, Buffer] = {}
 
     def write(self) -> tvm.IRModule:
-        graph = self.workload.graph
-        assert graph is not None
-        arguments = kernel_arguments(graph)
-        with IRBuilder() as builder:
-            with T.prim_func(s_tir=True):
-                T.func_name("main")
-                T.func_attr({"tirx.noalias": True})
-                for position, (name, spec) in enumerate(
-                    zip((*arguments, *graph.outputs), self.workload.args, strict=True)
-                ):
-                    self.buffers[name] = T.arg(f"a{position}", T.buffer(spec.shape, spec.dtype))
-                self.output = self.buffers[graph.outputs[0]]
-                self.attention = find_attention(graph, arguments, lambda name, index: self.buffers[name][index])
-                blocks = ceil_div(self.attention.queries, self.tiles_a_task * self.tile.columns)
-                with T.parallel(0, self.attention.batches * blocks) as task, T.sblock("task"):
-                    bound = T.axis.spatial(self.attention.batches * blocks, task)
-                    T.reads()
-                    T.writes()
-                    self._allocate()
-                    self._task(bound // blocks, bound % blocks * (self.tiles_a_task * self.tile.columns))
-            return scheduled_module(builder)
+        return write(self.workload, self._body)
+
+    def _body(self, buffers: Mapping[str, Buffer]) -> None:
+        assert self.workload.graph is not None
+        self.output = buffers[self.workload.graph.outputs[0]]
+        self.attention = find_inside(self.workload, find_attention, buffers)
+        blocks = ceil_div(self.attention.queries, self.tiles_a_task * self.tile.columns)
+        with T.parallel(0, self.attention.batches * blocks) as task, T.sblock("task"):
+            bound = T.axis.spatial(self.attention.batches * blocks, task)
+            T.reads()
+            T.writes()
+            self._allocate()
+            self._task(bound // blocks, bound % blocks * (self.tiles_a_task * self.tile.columns))
 
     def _allocate(self) -> None:
         tile, attention, tiles = self.tile, self.attention, self.tiles_a_task

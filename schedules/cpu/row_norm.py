@@ -24,8 +24,9 @@ from workbench.targets import Target
 from workbench.tvm_seam import tvm
 
 from .._base import LibrarySchedule, Parameters
-from .._expressions import Expr, Unsupported, kernel_arguments, substitute
-from ._register_tile import Buffer, IRBuilder, T, ceil_div, float_lanes, scheduled_module
+from .._expressions import Expr, Unsupported, substitute
+from ._kernel import find, find_inside, write
+from ._register_tile import Buffer, T, ceil_div, float_lanes
 from ._row_group import RowGroup, Written, find_row_group
 
 if TYPE_CHECKING:
@@ -70,17 +71,7 @@ def _lanes(group: RowGroup, target: Target) -> int:
 
 
 def _row_group(workload: Workload) -> RowGroup | None:
-    graph = workload.graph
-    if graph is None:
-        return None
-    arguments = kernel_arguments(graph)
-    shapes = tuple(graph.values[name].shape for name in (*arguments, *graph.outputs))
-    if shapes != tuple(spec.shape for spec in workload.args):
-        return None
-    try:
-        return find_row_group(graph, arguments, lambda name, _index: tvm.tirx.Var("element", graph.values[name].dtype))
-    except Unsupported:
-        return None
+    return find(workload, find_row_group)
 
 
 def _required(workload: Workload) -> RowGroup:
@@ -106,32 +97,23 @@ class _Writer:
         self.workload, self.target = workload, target
         self.block_rows = parameters["block_rows"]
         self.accumulators = parameters["accumulators"]
-        self.buffers: dict[str, Buffer] = {}
 
     def write(self) -> tvm.IRModule:
-        graph = self.workload.graph
-        assert graph is not None
-        arguments = kernel_arguments(graph)
-        with IRBuilder() as builder:
-            with T.prim_func(s_tir=True):
-                T.func_name("main")
-                T.func_attr({"tirx.noalias": True})
-                for position, (name, spec) in enumerate(
-                    zip((*arguments, *graph.outputs), self.workload.args, strict=True)
-                ):
-                    self.buffers[name] = T.arg(f"a{position}", T.buffer(spec.shape, spec.dtype))
-                self.group = group = find_row_group(graph, arguments, lambda name, index: self.buffers[name][index])
-                self.lanes = _lanes(group, self.target)
-                tasks = ceil_div(group.rows, self.block_rows)
-                with T.parallel(0, tasks) as task, T.sblock("task"):
-                    first = T.axis.spatial(tasks, task) * self.block_rows
-                    T.reads()
-                    T.writes()
-                    self._allocate()
-                    with T.serial(0, T.min(group.rows - first, self.block_rows)) as i:
-                        self.row = first + i
-                        self._write_row()
-            return scheduled_module(builder)
+        return write(self.workload, self._body)
+
+    def _body(self, buffers: Mapping[str, Buffer]) -> None:
+        self.buffers = buffers
+        self.group = group = find_inside(self.workload, find_row_group, buffers)
+        self.lanes = _lanes(group, self.target)
+        tasks = ceil_div(group.rows, self.block_rows)
+        with T.parallel(0, tasks) as task, T.sblock("task"):
+            first = T.axis.spatial(tasks, task) * self.block_rows
+            T.reads()
+            T.writes()
+            self._allocate()
+            with T.serial(0, T.min(group.rows - first, self.block_rows)) as i:
+                self.row = first + i
+                self._write_row()
 
     def _allocate(self) -> None:
         """``kept``: where a row of x is found once it is computed: the argument, the output, or a buffer."""
