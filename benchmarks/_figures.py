@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ class Figure:
     passed: bool
     unit: str = ""
     detail: dict[str, Any] = field(default_factory=dict)
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def line(self) -> str:
         """What is printed."""
@@ -40,24 +41,40 @@ def at_most(name: str, value: float, goal: float, **kwargs: Any) -> Figure:
     return Figure(name, value, f"<= {goal:g}", value <= goal, **kwargs)
 
 
-def publish(bench: str, figures: Iterable[Figure]) -> bool:
-    """Prints each figure as it comes, writes ``results/BENCH.json``; True when every goal was reached."""
+def publish(bench: str, figures: Iterable[Figure], keep: Callable[[str], bool] = lambda name: False) -> bool:
+    """Prints each figure as it comes, writes ``results/BENCH.json``; True when every goal was reached.
+
+    ``keep`` says, by name, which figures of the file stay: those that an earlier call measured on this kind of machine
+    and this call does not.
+    """
+    kept = [figure for figure in _read(bench) if keep(figure["name"])]
     done: list[Figure] = []
     for figure in figures:
         done.append(figure)
         print(figure.line(), flush=True)
-        _write(bench, done)
+        _write(bench, [*kept, *map(asdict, done)])
     return all(figure.passed for figure in done)
 
 
-def _write(bench: str, figures: list[Figure]) -> None:
+def _read(bench: str) -> list[dict[str, Any]]:
+    """The figures of the file, each with its date; none when another kind of machine measured them."""
+    path = RESULTS / f"{bench}.json"
+    if not path.exists():
+        return []
+    document = json.loads(path.read_text())
+    if document["machine"] != _cpu():
+        return []
+    return [{**figure, "created": figure.get("created", document["created"])} for figure in document["figures"]]
+
+
+def _write(bench: str, figures: list[dict[str, Any]]) -> None:
     RESULTS.mkdir(exist_ok=True)
     document = {
         "schema": 1,
         "bench": bench,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": _cpu(),
-        "figures": [asdict(figure) for figure in figures],
+        "figures": figures,
     }
     (RESULTS / f"{bench}.json").write_text(json.dumps(document, indent=1) + "\n")
 

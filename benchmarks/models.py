@@ -56,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="also write each run's report under this folder")
     options = parser.parse_args(arguments)
     made = figures(options.models, options.trials_per_task, options.store, options.out)
-    return int(not publish("models", made))
+    others = tuple(f"{name}_" for name in builtin_models() if name not in options.models)
+    return int(not publish("models", made, keep=lambda name: name.startswith(others)))
 
 
 if __name__ == "__main__":
