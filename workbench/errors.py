@@ -73,7 +73,7 @@ class PlanError(InputError):
 class IllegalGroup(PlanError):
     """A set of nodes that cannot become one kernel.
 
-    ``category`` is one of ``workbench.fusion.legality.CATEGORIES``; ``detail`` names the nodes.
+    ``category`` is one of ``workbench.fusion.categories.CATEGORIES``; ``detail`` names the nodes.
     """
 
     def __init__(self, category: str, detail: str) -> None:

@@ -39,7 +39,7 @@ def test_written_and_read_back_it_is_the_same_plan(tmp_path: Path):
 
 def test_the_document_has_what_its_contract_says():
     document = _document(_graph())
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert document["model"]["fingerprint"] == _graph().fingerprint
     assert document["target"] == TARGET.key
     assert set(document["groups"][0]) >= {"id", "nodes", "ops", "rule", "kind", "reason", "predicted_us", "workload"}
@@ -47,6 +47,7 @@ def test_the_document_has_what_its_contract_says():
     assert set(decision["predicted_us"]) >= {"fused", "unfused"}
     assert set(decision["factors"]) == {
         "bytes_saved", "launches_saved", "intensity_before", "intensity_after", "recompute", "parallelism", "pressure",
+        "recomputed_flops", "level", "bound_before", "bound_after", "compile_s", "arguments",
     }  # fmt: skip
     assert decision["measured_us"] is None
     assert (document["pins"], document["forbidden"]) == ([["m", "b"]], [["a", "m"]])
@@ -68,7 +69,7 @@ def test_groups_may_be_edited_and_are_put_in_order():
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda d: d.update(schema=2), "schema 2, this version reads up to 1"),
+        (lambda d: d.update(schema=3), "schema 3, this version reads up to 2"),
         (lambda d: d.update(schema=None), "schema None"),
         (lambda d: d["model"].update(fingerprint="0" * 64, name="other"), "is for model 'other'"),
         (lambda d: d.pop("groups"), "is broken: KeyError 'groups'"),

@@ -1,10 +1,11 @@
 """Fusion: graph, rules, target -> :class:`FusionPlan`."""
 
+from .categories import CATEGORIES
 from .combine import MeasuredGroup, adopt, combine
 from .document import from_json
 from .document import load as load_plan
 from .drawing import draw_svg
-from .legality import CATEGORIES, check, check_partition
+from .legality import check, check_partition
 from .plan import Decision, Factors, FusionPlan, Group
 from .planning import plan
 from .revise import revise

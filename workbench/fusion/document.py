@@ -11,7 +11,8 @@ from typing import Any
 
 from ..errors import IllegalGroup, PlanError
 from ..graph import Graph
-from .legality import FORBIDDEN, OVERLAP, check, check_partition
+from .categories import FORBIDDEN, OVERLAP
+from .legality import check, check_partition
 from .plan import SCHEMA, Decision, Factors, FusionPlan, Group
 
 
@@ -22,7 +23,12 @@ def to_json(plan: FusionPlan) -> dict[str, Any]:
         "model": {"name": plan.graph.name, "fingerprint": plan.graph.fingerprint},
         "target": plan.target_key,
         "planner": plan.planner,
+        "objective": plan.objective,
+        "cost_model": plan.cost_model,
+        "search": plan.search,
         "rules": list(plan.rules),
+        "rules_off": list(plan.rules_off),
+        "max_nodes": plan.max_nodes,
         "groups": [_plain(asdict(group)) for group in plan.groups],
         "decisions": [_plain(_decision(decision)) for decision in plan.decisions],
         "pins": [list(pin) for pin in plan.pins],
@@ -37,14 +43,22 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "boundary": decision.boundary,
         "rule": decision.rule,
         "verdict": decision.verdict,
+        "category": decision.category,
+        "expected": decision.expected,
         "predicted_us": dict(decision.predicted_us),
+        "predicted_range_us": _ranges(decision.predicted_range_us),
         "measured_us": None if decision.measured_us is None else dict(decision.measured_us),
+        "measured_range_us": _ranges(decision.measured_range_us),
         "factors": None if decision.factors is None else asdict(decision.factors),
         "reason": decision.reason,
         "nodes": decision.nodes,
         "kind": decision.kind,
         "rewrite": decision.rewrite,
     }
+
+
+def _ranges(given: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:
+    return {name: list(bounds) for name, bounds in given.items()}
 
 
 def save(plan: FusionPlan, path: str | Path) -> None:
@@ -100,8 +114,19 @@ def from_json(document: Any, graph: Graph, source: str = "document") -> FusionPl
         pins=pins,
         forbidden=forbidden,
         rules=tuple(document.get("rules", ())),
+        rules_off=tuple(map(str, document.get("rules_off") or ())),
+        max_nodes=_limit(document.get("max_nodes"), source),
+        objective=str(document.get("objective") or "latency"),
+        cost_model=str(document.get("cost_model") or ""),
+        search=str(document.get("search") or ""),
         extra=dict(document.get("extra") or {}),
     )
+
+
+def _limit(given: Any, source: str) -> int | None:
+    if given is None or (isinstance(given, int) and not isinstance(given, bool) and given > 0):
+        return given
+    raise PlanError(f"plan {source} is broken: max_nodes is {given!r}; give a number above 0, or null for no limit")
 
 
 def _checked(
@@ -171,7 +196,15 @@ def _read_decision(item: Mapping[str, Any]) -> Decision:
         nodes=tuple(item.get("nodes", ())),
         kind=str(item.get("kind", "")),
         rewrite=_rewrite(item),
+        category=str(item.get("category") or ""),
+        predicted_range_us=_read_ranges(item.get("predicted_range_us")),
+        measured_range_us=_read_ranges(item.get("measured_range_us")),
+        expected=item.get("expected"),
     )
+
+
+def _read_ranges(given: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, float]]:
+    return {str(name): (float(low), float(high)) for name, (low, high) in (given or {}).items()}
 
 
 def _plain(value: Any) -> Any:

@@ -14,29 +14,24 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import IllegalGroup
 from ..graph import Graph, Node
+from .categories import (
+    ARGUMENTS,
+    CYCLE,
+    DISCONNECTED,
+    DTYPE,
+    EMPTY,
+    ESCAPES,
+    OPAQUE,
+    OUTPUTS,
+    OVERLAP,
+    RANK,
+    REWRITE,
+    UNCOVERED,
+    UNKNOWN,
+)
 
 if TYPE_CHECKING:
     from .rules import Candidate
-
-UNKNOWN = "unknown node"
-EMPTY = "empty"
-CYCLE = "would form a cycle"
-DTYPE = "dtype not allowed"
-RANK = "rank"
-OPAQUE = "opaque operator"
-ARGUMENTS = "argument limit"
-OUTPUTS = "output limit"
-DISCONNECTED = "disconnected"
-ESCAPES = "inner value escapes"
-OVERLAP = "overlap"
-UNCOVERED = "not covered"
-FORBIDDEN = "forbidden edge"
-REWRITE = "rewrite does not apply"
-
-CATEGORIES = (
-    UNKNOWN, EMPTY, CYCLE, DTYPE, RANK, OPAQUE, ARGUMENTS, OUTPUTS, DISCONNECTED, ESCAPES, OVERLAP, UNCOVERED,
-    FORBIDDEN, REWRITE,
-)  # fmt: skip
 
 # LLVM code generation of TVM 0.27 handles these; float8, int4, strings and handles have no arithmetic on a CPU.
 ALLOWED_DTYPES = frozenset(

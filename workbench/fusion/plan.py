@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..targets.target import Target
 
 Verdict = Literal["fuse", "split", "tie"]
-SCHEMA = 1
+SCHEMA = 2  # 1 lacks categories, ranges, objective, rules_off and max_nodes
 
 
 def duration(seconds: float) -> str:
@@ -47,22 +47,34 @@ class Group:
 
 @dataclass(frozen=True)
 class Factors:
-    """What the decision rests on. Bytes and intensities (FLOP per byte) are before and after fusion."""
+    """What the decision rests on: one kernel against every operator its own kernel.
 
-    bytes_saved: int
+    Intensities are FLOP per byte moved. ``level``: the smallest cache that holds what the fused kernel reads and
+    writes ("L1", "L2", "L3"), or "memory". ``bound_*``: what limits the kernels under the target's roofline.
+    """
+
+    bytes_saved: int  # of traffic between kernels
     launches_saved: int
     intensity_before: float
     intensity_after: float
     recompute: float  # how often the most repeated inlined operator computes each element; 1.0: nothing twice
     parallelism: int  # independent outer iterations of the fused kernel
     pressure: float  # live vectors over vector registers
+    recomputed_flops: float = 0.0  # the sum of all work that is done more than once
+    level: str = ""
+    bound_before: str = ""  # "memory" | "compute" | "launch"
+    bound_after: str = ""
+    compile_s: float = 0.0  # estimated seconds to compile the fused kernel once
+    arguments: int = 0  # tensors in its signature
 
 
 @dataclass(frozen=True)
 class Decision:
     """Why a boundary (a candidate, or an edge between two groups) was fused or left. Times in microseconds.
 
-    ``nodes``, ``kind`` and ``rewrite`` are the candidate's; for an edge ``nodes`` is empty.
+    ``category`` is one of ``categories.CATEGORIES``. ``nodes``, ``kind`` and ``rewrite`` are the candidate's; for an
+    edge ``nodes`` is empty. ``predicted_range_us`` and ``measured_range_us`` hold low and high of the times that have
+    an interval, under the same names. ``expected`` is the verdict of the prediction alone, where there is one.
     """
 
     boundary: str  # "lv3+lv4+lv5", or "lv3->lv7"
@@ -75,6 +87,10 @@ class Decision:
     nodes: tuple[str, ...] = ()
     kind: str = ""
     rewrite: str | None = None
+    category: str = ""
+    predicted_range_us: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    measured_range_us: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    expected: Verdict | None = None
 
     @property
     def edge(self) -> tuple[str, str] | None:
@@ -102,6 +118,11 @@ class FusionPlan:
     pins: tuple[tuple[str, ...], ...] = ()
     forbidden: tuple[tuple[str, str], ...] = ()
     rules: tuple[str, ...] = ()
+    rules_off: tuple[str, ...] = ()
+    max_nodes: int | None = None
+    objective: str = "latency"
+    cost_model: str = ""  # whose predictions these are
+    search: str = ""  # "exact" | "beam": how the best partition was looked for
     extra: Mapping[str, Any] = field(default_factory=dict)
     model: Model | None = field(default=None, compare=False, repr=False)
     target: Target | None = field(default=None, compare=False, repr=False)

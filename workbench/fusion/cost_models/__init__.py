@@ -1,6 +1,6 @@
 """Cost models: seconds that a kernel is predicted to take."""
 
-from ._base import CostModel
+from ._base import CostModel, Prediction
 from .analytic import AnalyticCostModel
 
-__all__ = ["AnalyticCostModel", "CostModel"]
+__all__ = ["AnalyticCostModel", "CostModel", "Prediction"]

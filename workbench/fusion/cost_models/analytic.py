@@ -14,7 +14,7 @@ from ...graph import Graph, Node
 from ...targets.target import Target
 from ..matching import CONVOLUTIONS, is_renaming
 from ..profit import KernelWork, Nest, parallelism, pressure, work_of
-from ._base import CostModel
+from ._base import CostModel, Prediction
 
 MATMUL_EFFICIENCY = 0.70
 CONV_EFFICIENCY = 0.55
@@ -29,6 +29,7 @@ TEMPORARY_SPEEDUP = 8.0  # tiles of an inner result live in L1 or L2
 NOT_OVERLAPPED = 0.3  # of the shorter of compute and traffic; out-of-order cores hide the rest
 ROW_PASSES = 4  # what feeds a normalisation is written to a row buffer once and read back by up to three passes
 VIEW_SECONDS = 0.3e-6  # a reshape on its own is a view of the same buffer
+UNSURE = 1.6  # a prediction is within this factor of the measurement eight times in ten
 SPILL = 0.25  # more work for each register file's worth of values that do not fit
 
 
@@ -40,6 +41,10 @@ class AnalyticCostModel(CostModel):
     def __init__(self) -> None:
         self._known: weakref.WeakKeyDictionary[Graph, dict[tuple[frozenset[str], Target], float]]
         self._known = weakref.WeakKeyDictionary()
+
+    def predict(self, graph: Graph, kernels: Sequence[Iterable[str]], target: Target) -> list[Prediction]:
+        seconds = [self.seconds(graph, nodes, target) for nodes in kernels]
+        return [Prediction(one, one / UNSURE, one * UNSURE) for one in seconds]
 
     def seconds(self, graph: Graph, nodes: Iterable[str], target: Target) -> float:
         known = self._known.setdefault(graph, {})

@@ -10,8 +10,9 @@ from typing import ClassVar
 from ...errors import IllegalGroup
 from ...graph import Graph
 from ...targets.target import Target
+from ..categories import CYCLE, FORBIDDEN
 from ..cost_models import CostModel
-from ..legality import CYCLE, FORBIDDEN, check_partition
+from ..legality import check_partition
 from ..plan import Decision, FusionPlan, Group
 from ..rules import Candidate, Rule
 

@@ -88,7 +88,7 @@ class _Planning:
         """Legal candidates, each node set once (the earlier rule has it); the illegal ones become decisions."""
         found: dict[frozenset[str], Candidate] = {}
         for rule in rules:
-            for proposed in propose(rule, self.graph):
+            for proposed in propose(rule, self.graph)[0]:
                 try:
                     check_candidate(self.graph, proposed)
                 except IllegalGroup as error:

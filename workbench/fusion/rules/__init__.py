@@ -1,6 +1,6 @@
 """Fusion rules: one file each, most specific first (ties between rules go to the earlier one)."""
 
-from ._base import Candidate, Rule
+from ._base import Candidate, Refusal, Rule
 from ._user import load_rules, propose, rule
 from .attention import Attention
 from .bias_activation import BiasActivation
@@ -24,4 +24,4 @@ def builtin_rules() -> tuple[Rule, ...]:
     return tuple(rule_class() for rule_class in _BUILTIN)
 
 
-__all__ = ["Candidate", "Rule", "builtin_rules", "load_rules", "propose", "rule"]
+__all__ = ["Candidate", "Refusal", "Rule", "builtin_rules", "load_rules", "propose", "rule"]

@@ -29,6 +29,20 @@ class Candidate:
     private: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A set of nodes that a rule looked at and does not propose, with the category that stopped it.
+
+    ``category`` is one of ``workbench.fusion.categories``; ``detail`` names what was found, such as ``lv3 is read by
+    lv7 too``. It is what ``workbench plan --explain`` shows for the rule.
+    """
+
+    rule: str
+    nodes: tuple[str, ...]
+    category: str
+    detail: str
+
+
 class Rule(ABC):
     """Looks at a graph and proposes candidates. Must not change or keep the graph.
 
@@ -39,8 +53,9 @@ class Rule(ABC):
     name: ClassVar[str]
     kind: ClassVar[Kind]
     summary: ClassVar[str]  # one line for `workbench rules` and the report
+    example: ClassVar[str] = ""  # a small graph as text (see ``graph.text``) that the rule proposes to fuse
     extendable: ClassVar[bool] = True  # False: the group's schedule serves this very pattern, so nothing is absorbed
 
     @abstractmethod
-    def propose(self, graph: Graph) -> Iterable[Candidate]:
-        """Candidates in a deterministic order."""
+    def propose(self, graph: Graph) -> Iterable[Candidate | Refusal]:
+        """Candidates, and what was looked at in vain, in a deterministic order."""

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from ...errors import RuleError
 from ...graph import Graph
-from ._base import Candidate, Kind, Rule
+from ._base import Candidate, Kind, Refusal, Rule
 
-Proposal = Candidate | Iterable[str]
+Proposal = Candidate | Refusal | Iterable[str]
 Function = Callable[[Graph], Iterable[Proposal]]
 
 
@@ -26,10 +26,10 @@ class FunctionRule(Rule):
         self.kind = kind  # type: ignore[misc]
         self.summary = summary  # type: ignore[misc]
 
-    def propose(self, graph: Graph) -> Iterable[Candidate]:
-        """The function's candidates; a plain set of node ids becomes a candidate of this rule."""
+    def propose(self, graph: Graph) -> Iterable[Candidate | Refusal]:
+        """The function's candidates and refusals; a plain set of node ids becomes a candidate of this rule."""
         for proposed in self.function(graph):
-            yield proposed if isinstance(proposed, Candidate) else self._candidate(graph, proposed)
+            yield proposed if isinstance(proposed, Candidate | Refusal) else self._candidate(graph, proposed)
 
     def _candidate(self, graph: Graph, nodes: Iterable[str]) -> Candidate:
         known = {node.id for node in graph.nodes}
@@ -118,19 +118,20 @@ def _rule_of(value: Any, module: ModuleType, file: Path) -> Rule | None:
         raise RuleError(f"rule {value.__name__} in {file} cannot be made without arguments: {_line(error)}") from error
 
 
-def propose(proposer: Rule, graph: Graph) -> tuple[Candidate, ...]:
-    """What a rule proposes; RuleError when it raises or gives something that is no candidate."""
+def propose(proposer: Rule, graph: Graph) -> tuple[tuple[Candidate, ...], tuple[Refusal, ...]]:
+    """What a rule proposes, and what it refuses; RuleError when it raises or gives something that is neither."""
     try:
-        proposed = tuple(proposer.propose(graph))
+        given = tuple(proposer.propose(graph))
     except (Exception, SystemExit) as error:  # a user's code: name the rule, keep the cause for --debug
         raise RuleError(
             f"rule '{proposer.name}' failed on {graph.name}: {_line(error)}; fix it or leave it out"
         ) from error
-    for candidate in proposed:
-        if not isinstance(candidate, Candidate):
-            kind = type(cast(object, candidate)).__name__
+    for one in given:
+        if not isinstance(one, Candidate | Refusal):
+            kind = type(cast(object, one)).__name__
             raise RuleError(f"rule '{proposer.name}' proposed a {kind}; give workbench.Candidate objects")
-    return proposed
+    candidates = tuple(one for one in given if isinstance(one, Candidate))
+    return candidates, tuple(one for one in given if isinstance(one, Refusal))
 
 
 def _line(error: BaseException) -> str:
