@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -59,7 +59,7 @@ _Ref = str | _Draft | tuple
 def from_model(model: Any) -> Graph:
     """The graph of a Model's ``main``. Raises ModelError, SymbolicShapeError."""
     builder = _Builder(model.module["main"], model.source, model.module)
-    return builder.build(model.name, model.fingerprint)
+    return replace(builder.build(model.name, model.fingerprint), module=model.module)
 
 
 def from_function(func: Any, name: str, fingerprint: str = "", module: Any = None) -> Graph:

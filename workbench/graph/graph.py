@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
@@ -89,7 +89,11 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes in topological (program) order; every mapping is read-only."""
+    """Nodes in topological (program) order; every mapping is read-only.
+
+    ``module`` is the Relax module that the graph was read from, for rules that match Relax patterns; nothing else may
+    look at it, and a graph made by hand or cut out of another has none.
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -97,6 +101,7 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     fingerprint: str
+    module: object | None = field(default=None, repr=False)
 
     @cached_property
     def _nodes_by_id(self) -> dict[str, Node]:
