@@ -8,16 +8,19 @@ and is computed again there, once for each element that they ask for.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..graph import Graph, Node
 from ..targets.target import Target
-from .matching import INJECTIVE_KINDS
+from .compile_time import compile_seconds
+from .matching import INJECTIVE_KINDS, is_renaming
 from .plan import Factors
 
 WINDOWED = "_pool"  # operators whose window reads an input element several times
 SELECT_FLOPS = 2.0  # choosing one operand of a concat by index, for each operand
+CACHE_SPEEDUP = {"L1": 16.0, "L2": 8.0, "L3": 4.0, "memory": 1.0}  # bandwidth over that of main memory
 
 
 @dataclass(frozen=True)
@@ -182,20 +185,89 @@ def pressure(graph: Graph, nodes: Iterable[str], target: Target) -> float:
     return tiles + most / registers
 
 
-def factors(graph: Graph, nodes: Iterable[str], target: Target) -> Factors:
-    """The factors of making ``nodes`` one kernel, against every node its own kernel."""
+def cache_level(footprint: int, target: Target) -> str:
+    """The smallest cache that holds so many bytes: "L1" or "L2" of all threads together, "L3", else "memory"."""
+    sizes = (target.caches.l1 * target.threads, target.caches.l2 * target.threads, target.caches.l3)
+    for name, size in zip(("L1", "L2", "L3"), sizes, strict=True):
+        if footprint <= size:
+            return name
+    return "memory"
+
+
+def recomputed_flops(graph: Graph, work: KernelWork) -> float:
+    """All operations that the kernel does again: for each inlined operator, those beyond once an element."""
+    return sum(
+        (ratio - 1.0) * _size(graph, node) * _cost(graph.node(node), graph)
+        for node, ratio in work.recompute.items()
+        if ratio > 1.0
+    )
+
+
+@dataclass
+class _Roof:
+    """Seconds that kernels need at least, resource by resource (Williams, Waterman, Patterson 2009)."""
+
+    compute: float = 0.0
+    memory: float = 0.0
+    launch: float = 0.0
+
+    def add(self, flops: float, moved: int, target: Target) -> None:
+        """Add a kernel. Traffic goes at the bandwidth of the level that holds all of it."""
+        level = cache_level(moved, target)
+        self.compute += flops / (target.peak_gflops * 1e9)
+        self.memory += moved / (target.peak_gbps * 1e9 * CACHE_SPEEDUP[level])
+        self.launch += target.launch_us * 1e-6
+
+    @property
+    def bound(self) -> str:
+        if self.launch > max(self.compute, self.memory):
+            return "launch"
+        return "compute" if self.compute > self.memory else "memory"
+
+
+_ALONE: weakref.WeakKeyDictionary[Graph, dict[str, tuple[float, int]]] = weakref.WeakKeyDictionary()
+
+
+def _alone(graph: Graph, node: str) -> tuple[float, int] | None:
+    """Operations and bytes of an operator as its own kernel; None for a reshape, which is a view then."""
+    if is_renaming(graph, graph.node(node)):
+        return None
+    known = _ALONE.setdefault(graph, {})
+    if node not in known:
+        work = work_of(graph, (node,))
+        known[node] = work.flops, traffic(graph, work)
+    return known[node]
+
+
+def factors(graph: Graph, nodes: Iterable[str], target: Target, work: KernelWork | None = None) -> Factors:
+    """The factors of making ``nodes`` one kernel, against every node its own kernel.
+
+    ``work``: what ``work_of`` gave for these nodes, where the caller has it. Kernels apart are worked out once a graph.
+    """
     members = graph.order(nodes)
-    fused = work_of(graph, members)
-    apart = [work_of(graph, (node,)) for node in members]
-    bytes_before, bytes_after = sum(traffic(graph, work) for work in apart), traffic(graph, fused)
-    flops_before = sum(work.flops for work in apart)
+    fused = work_of(graph, members) if work is None else work
+    apart = [alone for node in members if (alone := _alone(graph, node)) is not None]
+    flops_before, bytes_before = sum(flops for flops, _ in apart), sum(moved for _, moved in apart)
+    flops_after, bytes_after = fused.flops, traffic(graph, fused)
+    before, after = _Roof(), _Roof()
+    for flops, moved in apart:
+        before.add(flops, moved, target)
+    after.add(flops_after, bytes_after, target)
     costly = {node: ratio for node, ratio in fused.recompute.items() if graph.node(node).flops > 0}
+    kinds = [graph.node(node).kind for node in members]
+    arguments = sum(1 for name in (*fused.inputs, *fused.outputs) if graph.values[name].shape)
     return Factors(
         bytes_saved=bytes_before - bytes_after,
-        launches_saved=len(members) - 1,
+        launches_saved=max(0, len(apart) - 1),
         intensity_before=flops_before / max(1, bytes_before),
-        intensity_after=fused.flops / max(1, bytes_after),
+        intensity_after=flops_after / max(1, bytes_after),
         recompute=max([1.0, *costly.values()]),
         parallelism=parallelism(graph, fused),
         pressure=pressure(graph, members, target),
+        recomputed_flops=recomputed_flops(graph, fused),
+        level=cache_level(bytes_after, target),
+        bound_before=before.bound,
+        bound_after=after.bound,
+        compile_s=compile_seconds(len(members), kinds.count("contraction"), kinds.count("reduction"), arguments),
+        arguments=arguments,
     )
