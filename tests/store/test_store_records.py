@@ -189,6 +189,6 @@ def test_the_whole_history_is_there_after_many_commits(store: Store) -> None:
 
 def test_database_is_plain_sqlite_with_a_schema_version(store: Store) -> None:
     with sqlite3.connect(store.path / "store.sqlite") as connection:
-        assert connection.execute("SELECT value FROM meta WHERE key='schema'").fetchone() == ("1",)
+        assert connection.execute("SELECT value FROM meta WHERE key='schema'").fetchone() == ("2",)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()

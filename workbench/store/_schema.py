@@ -11,7 +11,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from ..errors import StoreError
 
-SCHEMA = 1  # raise it with every change of a table, and add the step that brings an older store up
+SCHEMA = 2  # raise it with every change of a table, and add the step that brings an older store up
 BUSY_S = 60.0  # another run's commit takes milliseconds; a whole import some seconds
 
 metadata = sa.MetaData()
@@ -52,6 +52,13 @@ kernels = sa.Table(
     sa.Column("bytes", sa.Integer, nullable=False),
     sa.Column("created", sa.String, nullable=False),
     sa.Index("kernels_by_file", "sha256"),
+)
+
+groups = sa.Table(  # since schema 2
+    "groups",
+    metadata,
+    sa.Column("workload", sa.String, primary_key=True),
+    sa.Column("document", sa.String, nullable=False),  # the group's graph as JSON
 )
 
 runs = sa.Table(
@@ -104,10 +111,13 @@ def open_engine(database: Path) -> sa.Engine:
 
 
 def prepare(engine: sa.Engine, database: Path) -> None:
-    """Makes the tables of a new store; raises StoreError for a newer store, or for a database of something else."""
+    """Makes the tables of a new store, and brings an older one up, once.
+
+    Raises StoreError for a newer store, or for a database of something else.
+    """
     with engine.connect() as connection:
         found = _schema_version(connection, database)
-    if found is None:
+    if found is None or found < SCHEMA:
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             _create(connection)
     elif found > SCHEMA:
@@ -129,9 +139,11 @@ def _schema_version(connection: sa.Connection, database: Path) -> int | None:
 
 
 def _create(connection: sa.Connection) -> None:
+    """Makes what is missing. Schema 1 had all tables but ``groups``, so this is also the step from it to 2."""
     for table in metadata.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
         for index in table.indexes:
             connection.execute(CreateIndex(index, if_not_exists=True))
     insert = sa.insert(meta).prefix_with("OR IGNORE")
     connection.execute(insert, [{"key": "schema", "value": str(SCHEMA)}, {"key": "created", "value": now()}])
+    connection.execute(sa.update(meta).where(meta.c.key == "schema"), {"value": str(SCHEMA)})

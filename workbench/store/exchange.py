@@ -1,4 +1,8 @@
-"""Records as files: one a line, with a schema version in the first line; ``.gz`` when the name ends so."""
+"""Records as files: one a line, with a schema version in the first line; ``.gz`` when the name ends so.
+
+The groups of the records' workloads follow them, one a line. They leave the schema as it is: an older workbench rejects
+these lines one by one and reads every record.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +41,7 @@ class ImportReport:
     duplicates: int
     rejected: tuple[RejectedLine, ...] = ()
     rejected_path: Path | None = None
+    groups: int = 0  # documents of groups that were not there
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -44,6 +49,7 @@ class ImportReport:
             "added": self.added,
             "duplicates": self.duplicates,
             "rejected": [{"line": one.line, "reason": one.reason} for one in self.rejected],
+            "groups": self.groups,
             "rejected_path": None if self.rejected_path is None else str(self.rejected_path),
         }
 
@@ -57,10 +63,13 @@ class ImportReport:
         return text
 
 
-def write_records(path: Path, documents: Iterable[str]) -> int:
+def write_records(path: Path, documents: Iterable[str], groups: Iterable[str] = ()) -> int:
     """Writes the header and one document a line, whole or not at all; returns the number of records."""
-    lines = list(documents)
-    data = "\n".join([canonical({"format": FORMAT, "schema": SCHEMA, "records": len(lines)}), *lines, ""]).encode()
+    lines, others = list(documents), list(groups)
+    header: dict[str, Any] = {"format": FORMAT, "schema": SCHEMA, "records": len(lines)}
+    if others:
+        header["groups"] = len(others)
+    data = "\n".join([canonical(header), *lines, *others, ""]).encode()
     # No time stamp in the archive: equal records make an equal file.
     write_file(path, gzip.compress(data, mtime=0) if path.name.endswith(".gz") else data)
     return len(lines)
@@ -68,26 +77,43 @@ def write_records(path: Path, documents: Iterable[str]) -> int:
 
 def read_records(
     path: Path, check: Callable[[Record], str | None] | None = None
-) -> tuple[list[Record], list[RejectedLine]]:
-    """Good records and rejected lines of a file. ``check`` may reject a record by giving a reason.
+) -> tuple[list[Record], dict[str, dict[str, Any]], list[RejectedLine]]:
+    """Good records, groups by workload, and rejected lines of a file.
+
+    ``check`` may reject a record by giving a reason.
 
     Raises StoreError when the file is of a newer schema, and OSError when it cannot be read.
     """
     good: list[Record] = []
+    groups: dict[str, dict[str, Any]] = {}
     rejected: list[RejectedLine] = []
     for number, text in enumerate(_lines(path, rejected), start=1):
         if not text.strip() or (number == 1 and _is_header(path, text)):
             continue
         try:
-            record = load_record(text)
-            reason = check(record) if check is not None else None
+            reason = _read_line(text, good, groups, check)
         except ValueError as error:
             reason = str(error)
         if reason:
             rejected.append(RejectedLine(number, " ".join(reason.split()), text))
-        else:
-            good.append(record)
-    return good, rejected
+    return good, groups, rejected
+
+
+def _read_line(
+    text: str, good: list[Record], groups: dict[str, dict[str, Any]], check: Callable[[Record], str | None] | None
+) -> str | None:
+    """Adds what the line holds to ``good`` or ``groups``; gives the reason, or raises ValueError, where it does not."""
+    if '"group"' in text and isinstance(document := json.loads(text), dict) and "group" in document:
+        workload, group = document.get("workload"), document["group"]
+        if not isinstance(workload, str) or not workload or not isinstance(group, dict):
+            return "a group's line must have 'workload', a non-empty string, and 'group', an object"
+        groups[workload] = group
+        return None
+    record = load_record(text)
+    reason = check(record) if check is not None else None
+    if not reason:
+        good.append(record)
+    return reason
 
 
 def _lines(path: Path, rejected: list[RejectedLine]) -> Iterator[str]:

@@ -14,9 +14,9 @@ import platformdirs
 import sqlalchemy as sa
 
 from ..errors import StoreError
-from . import _kernels, _records, exchange
+from . import _groups, _kernels, _records, exchange
 from ._faults import store_faults
-from ._schema import kernels, machines, now, open_engine, prepare, records, runs
+from ._schema import groups, kernels, machines, now, open_engine, prepare, records, runs
 from .exchange import ImportReport
 from .kernel import Kernel
 from .record import Record, ScheduleSpec
@@ -122,29 +122,70 @@ class Store:
         workloads: Sequence[str] | None = None,
         per_workload: int | None = None,
     ) -> int:
-        """Writes records as JSON lines (compressed when the name ends in ``.gz``); returns how many.
+        """Writes records as JSON lines (compressed when the name ends in ``.gz``), and the groups of their workloads;
+        returns how many records.
 
         ``per_workload``: only so many of the best of each workload, target and TVM version.
         """
         with self._reading() as connection:
-            return exchange.write_records(Path(path), _records.documents(connection, target, workloads, per_workload))
+            documents = _records.documents(connection, target, workloads, per_workload)
+            return exchange.write_records(Path(path), documents, _groups.documents(connection, target, workloads))
 
     def import_records(self, path: Path, check: Callable[[Record], str | None] | None = None) -> ImportReport:
-        """Adds the records of a file, each once. A line that cannot be read, or for which ``check`` gives a reason,
+        """Adds the records and groups of a file, each once. A line that cannot be read, or for which ``check`` gives a reason,
         goes to ``NAME.rejected`` with that reason while the others load."""
         path = Path(path)
         try:
-            good, rejected = exchange.read_records(path, check)
+            good, found, rejected = exchange.read_records(path, check)
         except OSError as error:
             raise StoreError(
                 f"records cannot be read from {path} ({error.strerror or error}); check the name"
             ) from error
         added = self.add_records(good)
+        new = self.add_groups(found)
         kept = None
         if rejected:
             with store_faults(self.path):
                 kept = exchange.write_rejected(path, rejected, self.path)
-        return ImportReport(path, added, len(good) - added, tuple(rejected), kept)
+        return ImportReport(path, added, len(good) - added, tuple(rejected), kept, new)
+
+    # Groups
+
+    def add_groups(self, new: Mapping[str, Mapping[str, Any]]) -> int:
+        """Commits what workloads compute: workload key -> the group's graph as JSON; returns how many were new."""
+        if not new:
+            return 0
+        try:
+            with self._writing() as connection:
+                return _groups.insert(connection, new)
+        except (ValueError, TypeError) as error:
+            raise StoreError(f"a group cannot be stored: {error}") from error
+
+    def groups(self, workloads: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Workload key -> its group's document, of all workloads or of those that are given."""
+        with self._reading() as connection:
+            return _groups.select(connection, workloads)
+
+    def best_records(self, target: str, tvm: str) -> list[Record]:
+        """The fastest successful trial of each workload whose group is known, in order of workload key."""
+        with self._reading() as connection:
+            return _groups.best_records(connection, target, tvm)
+
+    def measured_groups(self, target: str, tvm: str) -> int:
+        """How many records :meth:`best_records` gives."""
+        with self._reading() as connection:
+            return _groups.count_measured(connection, target, tvm)
+
+    def model(self, name: str) -> bytes | None:
+        """A trained model that was kept under this name, or None; whoever removes the file has it trained again."""
+        with store_faults(self.path):
+            path = self.path / "models" / name
+            return path.read_bytes() if path.is_file() else None
+
+    def write_model(self, name: str, data: bytes) -> None:
+        """Keeps a trained model under a name, whole or not at all."""
+        with store_faults(self.path):
+            _kernels.write_file(self.path / "models" / name, data)
 
     # Kernels
 
@@ -236,6 +277,8 @@ class Store:
             for name, wanted in tables.items():
                 if wanted:
                     counts[name] = connection.execute(sa.delete(_TABLES[name])).rowcount
+            if records:
+                connection.execute(sa.delete(groups))
             if kernels:
                 freed = _kernels.sweep(connection, self.path)
             if references:
