@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 EDIT   := --config-settings editable_mode=compat --editable
 OUT    ?= out
 
-.PHONY: install demo test lint types check bench bench-search bench-models bench-warm bench-start clean
+.PHONY: install demo test lint types check bench bench-search bench-models bench-fusion bench-warm bench-start clean
 
 install: $(VENV)/.installed
 
@@ -36,8 +36,9 @@ types: $(VENV)/.installed-dev
 
 check: lint types test
 
-# Every figure; the parts by themselves: bench-start, bench-search, bench-warm, bench-models.
-# bench-models takes hours on two cores when nothing is in the store: python -m benchmarks.models NAME... picks some.
+# Every figure; the parts by themselves: bench-start, bench-search, bench-warm, bench-models, bench-fusion.
+# bench-models and bench-fusion take hours on two cores when nothing is in the store: python -m benchmarks.models NAME...
+# picks some, as does python -m benchmarks.fusion NAME...
 bench: install
 	$(BIN)/python -m benchmarks
 
@@ -45,7 +46,8 @@ bench-start:  part = start_up
 bench-search: part = search_speed
 bench-warm:   part = warm_store
 bench-models: part = models
-bench-start bench-search bench-warm bench-models: install
+bench-fusion: part = fusion
+bench-start bench-search bench-warm bench-models bench-fusion: install
 	$(BIN)/python -m benchmarks.$(part)
 
 clean:

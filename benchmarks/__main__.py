@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import models, search_speed, start_up, warm_store
+from . import fusion, models, search_speed, start_up, warm_store
 from ._figures import publish
 
 results = [
@@ -12,5 +12,6 @@ results = [
     publish("search_speed", search_speed.figures()),
     publish("warm_store", warm_store.figures()),
     models.main([]) == 0,
+    fusion.main([]) == 0,
 ]
 sys.exit(not all(results))

@@ -47,7 +47,7 @@ def publish(bench: str, figures: Iterable[Figure], keep: Callable[[str], bool] =
     ``keep`` says, by name, which figures of the file stay: those that an earlier call measured on this kind of machine
     and this call does not.
     """
-    kept = [figure for figure in _read(bench) if keep(figure["name"])]
+    kept = [figure for figure in recorded(bench) if keep(figure["name"])]
     done: list[Figure] = []
     for figure in figures:
         done.append(figure)
@@ -56,7 +56,7 @@ def publish(bench: str, figures: Iterable[Figure], keep: Callable[[str], bool] =
     return all(figure.passed for figure in done)
 
 
-def _read(bench: str) -> list[dict[str, Any]]:
+def recorded(bench: str) -> list[dict[str, Any]]:
     """The figures of the file, each with its date; none when another kind of machine measured them."""
     path = RESULTS / f"{bench}.json"
     if not path.exists():

@@ -96,7 +96,7 @@ def window_softmax() -> tvm.IRModule:
     return _module({"scores": (64, 49, 49, 4), "mask": (64, 49, 49, 1)}, body)
 
 
-def attention_softmax() -> tvm.IRModule:
+def row_softmax() -> tvm.IRModule:
     """Softmax over the last axis of [1, 16, 384, 384], written out, since one operator leaves nothing to fuse."""
 
     def body(net: Net, scores: Any) -> Any:
@@ -194,8 +194,8 @@ CASES: Mapping[str, Case] = {
         "https://github.com/pytorch/pytorch/issues/190757",
         "the parallel loop outermost, though the innermost axis is 4 wide",
     ),
-    "attention_softmax": Case(
-        attention_softmax,
+    "row_softmax": Case(
+        row_softmax,
         "https://github.com/pytorch/torchdynamo/issues/1401",
         "as fast as the row's three passes apart, on one core and on all",
     ),
