@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tuning_tasks import TARGET, matmul_task, plain_task
+from tuning_tasks import TARGET, matmul_task, plain_task, te_task
 
 from workbench.kernels.kernel import Kernel
 from workbench.kernels.workload import Workload
@@ -203,6 +203,30 @@ def test_packed_weights_are_packed_once_and_give_the_right_result(builder: Local
     finally:
         made.close()
     assert [result.status for result in results] == ["ok"] * len(builds), [result.error for result in results]
+
+
+def test_numbers_without_axes_are_arguments_and_results(builder: LocalBuilder) -> None:
+    """``where`` with a constant has one among its arguments, a sum over all axes is one."""
+    te = tvm.te
+    x, least, axis = te.placeholder((64,), name="x"), te.placeholder((), name="least"), te.reduce_axis((0, 64))
+    clipped = te.compute((64,), lambda i: te.max(x[i], least()), name="clipped")
+    total = te.compute((), lambda: te.sum(clipped[axis], axis=axis), name="total")
+    task = te_task([x, least, total], ("maximum", "sum"), "numbers")
+
+    def reference(workload: Workload) -> Any:
+        inputs = [np.random.default_rng(2).standard_normal(64).astype("float32"), np.float32(0.5).reshape(())]
+        return SimpleNamespace(
+            inputs=inputs,
+            reference64=[np.maximum(*(a.astype("float64") for a in inputs)).sum()],
+            native=[np.maximum(*inputs).sum()],
+        )
+
+    made = LocalRunner(SETTINGS, reference=reference)
+    try:
+        [result] = made.run(task, builder.build(task, [DEFAULT]))
+    finally:
+        made.close()
+    assert result.status == "ok", result.error
 
 
 def test_a_small_real_search_beats_the_default() -> None:

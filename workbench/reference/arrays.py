@@ -12,7 +12,7 @@ def plain(array: np.ndarray) -> np.ndarray:
     """The array itself, or its bits where the file format does not know the dtype."""
     if array.dtype.kind in "biuf":
         return array
-    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+    return np.asarray(array, order="C").view(f"u{array.dtype.itemsize}")
 
 
 def restored(array: np.ndarray, dtype: str) -> np.ndarray:

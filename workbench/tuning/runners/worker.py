@@ -116,7 +116,7 @@ def _time(
 
 
 def _tensor(array: np.ndarray) -> Any:
-    return tvm.runtime.tensor(np.ascontiguousarray(array), tvm.cpu())
+    return tvm.runtime.tensor(np.asarray(array, order="C"), tvm.cpu())  # ascontiguousarray adds an axis to a number
 
 
 def _spoilt(array: np.ndarray) -> np.ndarray:
