@@ -1,6 +1,8 @@
 """Fusion rules: one file each, most specific first (ties between rules go to the earlier one)."""
 
 from ._base import Candidate, Refusal, Rule
+from ._pattern import PatternRule
+from ._relax_pattern import RelaxPatternRule
 from ._user import load_rules, propose, rule
 from .attention import Attention
 from .bias_activation import BiasActivation
@@ -24,4 +26,6 @@ def builtin_rules() -> tuple[Rule, ...]:
     return tuple(rule_class() for rule_class in _BUILTIN)
 
 
-__all__ = ["Candidate", "Refusal", "Rule", "builtin_rules", "load_rules", "propose", "rule"]
+__all__ = [
+    "Candidate", "PatternRule", "Refusal", "RelaxPatternRule", "Rule", "builtin_rules", "load_rules", "propose", "rule",
+]  # fmt: skip

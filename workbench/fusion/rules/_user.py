@@ -122,6 +122,8 @@ def propose(proposer: Rule, graph: Graph) -> tuple[tuple[Candidate, ...], tuple[
     """What a rule proposes, and what it refuses; RuleError when it raises or gives something that is neither."""
     try:
         given = tuple(proposer.propose(graph))
+    except RuleError:  # names the rule already
+        raise
     except (Exception, SystemExit) as error:  # a user's code: name the rule, keep the cause for --debug
         raise RuleError(
             f"rule '{proposer.name}' failed on {graph.name}: {_line(error)}; fix it or leave it out"
