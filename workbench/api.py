@@ -14,7 +14,6 @@ from .errors import PlanError
 from .faces import face as best_face
 from .fusion import FusionPlan, Rule, load_rules
 from .fusion import load_plan as read_plan
-from .fusion import plan as make_plan
 from .graph import from_model
 from .kernels import Executable, compile_model, lower
 from .measure.import_check import check_import
@@ -52,7 +51,7 @@ def plan(
     target: Target | str = "llvm",
     *,
     rules: Rules = None,
-    planner: str = "roofline",
+    planner: str = "predict",
     plan: FusionPlan | str | Path | None = None,
     store: Store | str | Path | None = None,
 ) -> FusionPlan:
@@ -68,7 +67,8 @@ def plan(
     model = _model(model)
     with _store(store) as opened:
         wanted = job.with_peaks(_target(target), opened)
-    made = _plan(plan, model) or make_plan(from_model(model), wanted, rules=_rules(rules), planner=planner)
+        settings = job.Settings(target=wanted, store=opened, planner=planner, rules=_rules(rules))
+        made = _plan(plan, model) or job.plan_for(model, from_model(model), settings)
     return replace(made, model=model, target=wanted)
 
 
@@ -128,7 +128,7 @@ def run(
     seed: int = 0,
     jobs: int | None = None,
     rules: Rules = None,
-    planner: str = "roofline",
+    planner: str = "measure",
     plan: FusionPlan | str | Path | None = None,
     measure_seconds: float = 10.0,
     exact_math: bool = False,

@@ -95,6 +95,10 @@ def shape_of(op: str, shapes: list[tuple[int, ...]], attrs: dict[str, object]) -
     if op == "nn.max_pool2d":
         window = attrs["pool_size"]
         return (*first[:2], first[2] // window[0], first[3] // window[1])  # type: ignore[index]
+    if op == "nn.adaptive_avg_pool2d":
+        return (*first[:2], *attrs["output_size"])  # type: ignore[misc]
+    if op == "take":
+        return (*shapes[1], *first[1:])  # rows
     if op.startswith("nn.") or op in ("astype", "sort"):
         return first
     return tuple(np.broadcast_shapes(*shapes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.fusion import FusionPlan, MeasuredGroup, adopt, combine, plan
+from workbench.fusion import Constraints, FusionPlan, MeasuredGroup, adopt, combine, plan
 from workbench.graph import Graph, from_model
 from workbench.models import zoo
 from workbench.targets import Target, resolve
@@ -75,7 +75,7 @@ def test_regions_are_swapped_one_by_one(target: Target) -> None:
 
 
 def test_a_pinned_group_stays(graph: Graph, planned: FusionPlan, target: Target) -> None:
-    pinned = plan(graph, target, pins=[planned.groups[0].nodes])
+    pinned = plan(graph, target, constraints=Constraints(pins=(planned.groups[0].nodes,)))
     singles = [MeasuredGroup((node,), 1e-6) for node in pinned.groups[0].nodes]
     assert combine(pinned, target, _whole(pinned, 100), {"unfused": singles}) is pinned
 

@@ -12,7 +12,7 @@ import pytest
 SCRIPT = """
 import json, sys
 from fusion_graphs import TARGET, Net
-from workbench.fusion import builtin_rules, plan, revise
+from workbench.fusion import Evidence, Measured, builtin_rules, plan
 from test_fusion_random_graphs import reckless
 
 net = Net()
@@ -29,7 +29,9 @@ graph = net.graph(h)
 made = plan(graph, TARGET, rules=(reckless, *builtin_rules()))
 measured = {frozenset((n.id,)): 1e-6 * (i % 7 + 1) for i, n in enumerate(graph.nodes)}
 measured |= {frozenset(g.nodes): 2e-6 * (i % 5 + 1) for i, g in enumerate(made.groups)}
-document = [made.to_json(), revise(made, TARGET, measured).to_json()]
+known = {nodes: Measured(seconds, seconds, seconds) for nodes, seconds in measured.items()}
+again = plan(graph, TARGET, rules=(reckless, *builtin_rules()), evidence=Evidence(known))
+document = [made.to_json(), again.to_json()]
 for part in document:
     part["model"] = None
 print(json.dumps(document))

@@ -9,7 +9,7 @@ import pytest
 from fusion_graphs import TARGET, Net
 
 from workbench.errors import IllegalGroup, PlanError
-from workbench.fusion import FusionPlan, from_json, load_plan, plan
+from workbench.fusion import Constraints, FusionPlan, from_json, load_plan, plan
 from workbench.graph import Graph
 
 
@@ -22,12 +22,12 @@ def _graph(name: str = "net") -> Graph:
 
 
 def _document(graph: Graph) -> dict:
-    return json.loads(json.dumps(plan(graph, TARGET, pins=[("m", "b")], forbidden=[("a", "m")]).to_json()))
+    return json.loads(json.dumps(plan(graph, TARGET, constraints=Constraints(pins=(("m", "b"),), forbidden=(("a", "m"),))).to_json()))
 
 
 def test_written_and_read_back_it_is_the_same_plan(tmp_path: Path):
     graph = _graph()
-    made = plan(graph, TARGET, pins=[("m", "b")], forbidden=[("a", "m")])
+    made = plan(graph, TARGET, constraints=Constraints(pins=(("m", "b"),), forbidden=(("a", "m"),)))
     made.save(tmp_path / "plan.json")
     read = load_plan(tmp_path / "plan.json", graph)
     assert isinstance(read, FusionPlan)

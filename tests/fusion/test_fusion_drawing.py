@@ -20,7 +20,7 @@ def _chain(length: int, fused: bool = True) -> FusionPlan:
     x = net.input("x", 64, 64)
     for i in range(length):
         x = net.op("matmul" if i % 3 == 0 else "tanh", *((x, net.const(64, 64)) if i % 3 == 0 else (x,)))
-    return plan(net.graph(x), TARGET, planner="roofline" if fused else "unfused")
+    return plan(net.graph(x), TARGET, planner="predict" if fused else "unfused")
 
 
 def _frames(root: ElementTree.Element) -> list[tuple[float, float, float, float]]:

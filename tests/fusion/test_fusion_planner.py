@@ -1,4 +1,4 @@
-"""What the roofline planner decides and says, on small graphs and on the built-in models."""
+"""What the planner decides and says, on small graphs and on the built-in models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fusion_graphs import TARGET, Net, ops
 from test_fusion_profit import thin_chain
 
 from workbench.errors import IllegalGroup, PlanError
-from workbench.fusion import FusionPlan, builtin_rules, check_partition, plan
+from workbench.fusion import Constraints, FusionPlan, builtin_rules, check_partition, plan
 from workbench.graph import from_model
 from workbench.models import zoo
 
@@ -102,25 +102,34 @@ def _three() -> Net:
 
 
 def test_a_pinned_group_is_in_the_plan():
-    made = plan(_three().graph("c"), TARGET, pins=[("a", "b")])
+    made = plan(_three().graph("c"), TARGET, constraints=Constraints(pins=(("a", "b"),)))
     assert [group.nodes for group in made.groups] == [("a", "b"), ("c",)]
     assert made.pins == (("a", "b"),)
     assert made.groups[0].reason.startswith("pinned")
-    unfused = plan(_three().graph("c"), TARGET, planner="unfused", pins=[("b", "c")])
+    unfused = plan(_three().graph("c"), TARGET, planner="unfused", constraints=Constraints(pins=(("b", "c"),)))
     assert [group.nodes for group in unfused.groups] == [("a",), ("b", "c")]
 
 
 def test_an_illegal_pin_is_refused_with_the_reason():
     with pytest.raises(IllegalGroup, match=r"would form a cycle: pin a\+c: b lies on a path"):
-        plan(_three().graph("c"), TARGET, pins=[("a", "c")])
+        plan(_three().graph("c"), TARGET, constraints=Constraints(pins=(("a", "c"),)))
     with pytest.raises(IllegalGroup, match="overlap: pin b\\+c: another pin holds a\\+b"):
-        plan(_three().graph("c"), TARGET, pins=[("a", "b"), ("b", "c")])
+        plan(
+            _three().graph("c"),
+            TARGET,
+            constraints=Constraints(
+                pins=(
+                    ("a", "b"),
+                    ("b", "c"),
+                )
+            ),
+        )
     with pytest.raises(IllegalGroup, match="forbidden edge"):
-        plan(_three().graph("c"), TARGET, pins=[("a", "b")], forbidden=[("a", "b")])
+        plan(_three().graph("c"), TARGET, constraints=Constraints(pins=(("a", "b"),), forbidden=(("a", "b"),)))
 
 
 def test_a_forbidden_edge_keeps_its_ends_apart():
-    made = plan(_three().graph("c"), TARGET, forbidden=[("a", "b")])
+    made = plan(_three().graph("c"), TARGET, constraints=Constraints(forbidden=(("a", "b"),)))
     assert [group.nodes for group in made.groups] == [("a",), ("b", "c")]
     assert "a->b was forbidden" in next(d.reason for d in made.decisions if d.boundary == "a->b")
 
@@ -128,15 +137,15 @@ def test_a_forbidden_edge_keeps_its_ends_apart():
 def test_a_pin_that_a_rule_knows_keeps_its_rewrite():
     graph = from_model(zoo.build("conv_bn_relu"))
     conv, norm, relu = (node.id for node in graph.nodes)
-    made = plan(graph, TARGET, pins=[(conv, norm)])
+    made = plan(graph, TARGET, constraints=Constraints(pins=((conv, norm),)))
     assert [(g.nodes, g.rewrite) for g in made.groups] == [((conv, norm), "fold_batchnorm"), ((relu,), None)]
 
 
 def test_unknown_planner_and_unknown_node():
-    with pytest.raises(PlanError, match="planner 'magic' is not known; give one of roofline, unfused"):
+    with pytest.raises(PlanError, match="planner 'magic' is not known; give one of predict, unfused"):
         plan(_three().graph("c"), TARGET, planner="magic")
     with pytest.raises(PlanError, match="no node 'zz'"):
-        plan(_three().graph("c"), TARGET, forbidden=[("a", "zz")])
+        plan(_three().graph("c"), TARGET, constraints=Constraints(forbidden=(("a", "zz"),)))
 
 
 def test_explain_tells_who_looked_at_a_node_and_an_edge():

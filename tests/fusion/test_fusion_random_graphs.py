@@ -6,7 +6,17 @@ from fusion_graphs import TARGET, Net
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workbench.fusion import FusionPlan, builtin_rules, check, check_partition, from_json, plan, revise, rule
+from workbench.fusion import (
+    Evidence,
+    FusionPlan,
+    Measured,
+    builtin_rules,
+    check,
+    check_partition,
+    from_json,
+    plan,
+    rule,
+)
 from workbench.graph import Graph
 
 STEPS = ("nn.relu", "tanh", "sigmoid", "add", "multiply", "subtract", "matmul", "nn.softmax", "nn.layer_norm",
@@ -87,6 +97,7 @@ def test_a_revision_stays_legal(graph: Graph, random):
     measured |= {frozenset(group.nodes): random.uniform(1e-6, 4e-4) for group in made.groups}
     failed = {frozenset(g.nodes): "failed" for g in made.groups if len(g.nodes) > 1 and random.random() < 0.3}
     measured = {nodes: seconds for nodes, seconds in measured.items() if nodes not in failed}
-    revised = revise(made, TARGET, measured, failed)
+    known = {nodes: Measured(seconds, seconds, seconds) for nodes, seconds in measured.items()}
+    revised = plan(graph, TARGET, evidence=Evidence(known, failed))
     assert_legal(revised)
     assert not any(frozenset(group.nodes) in failed for group in revised.groups)

@@ -28,11 +28,11 @@ def _masked_softmax() -> object:
     return builder.get()
 
 
-@pytest.mark.parametrize("planner", ["roofline", "unfused"])
+@pytest.mark.parametrize("planner", ["predict", "unfused"])
 def test_a_scalar_constant_of_where_is_lowered(planner: str) -> None:
     model, target = load(_masked_softmax(), name="masked_softmax"), resolve("llvm")
     made = plan(from_model(model), target, planner=planner)
-    assert (len(made.groups) == 1) == (planner == "roofline")
+    assert (len(made.groups) == 1) == (planner == "predict")
     lowered = lower(model, made, planner)
     default = dict.fromkeys(lowered.workloads, ScheduleSpec("default", "default", {}))
     executable, _ = compile_model(lowered, model, target, default)

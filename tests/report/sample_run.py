@@ -129,7 +129,7 @@ def plan() -> FusionPlan:
             "left: reshape feeds attention with another layout",
         ),
     )  # fmt: skip
-    return FusionPlan(GRAPH, TARGET.key, "roofline", groups, decisions, rules=("gelu", "attention", "residual_norm"))
+    return FusionPlan(GRAPH, TARGET.key, "predict", groups, decisions, rules=("gelu", "attention", "residual_norm"))
 
 
 def workloads() -> dict[str, Workload]:

@@ -46,7 +46,7 @@ RulesPath = Annotated[
 PlanPath = Annotated[
     Path | None, typer.Option("--plan", help="Use this plan instead of making one.", show_default=False)
 ]
-PlannerName = Annotated[str, typer.Option("--planner", help="roofline, or unfused.")]
+PlannerName = Annotated[str, typer.Option("--planner", help="measure, predict, greedy (TVM's FuseOps), or unfused.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

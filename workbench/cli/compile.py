@@ -30,7 +30,7 @@ def compile_command(
     threads: Threads = None,
     exact_math: ExactMath = False,
     rules: RulesPath = None,
-    planner: PlannerName = "roofline",
+    planner: PlannerName = "predict",
     plan: PlanPath = None,
     store: StorePath = None,
     debug: Debug = False,

@@ -28,7 +28,7 @@ def plan(
     target: TargetName = "llvm",
     threads: Threads = None,
     rules: RulesPath = None,
-    planner: PlannerName = "roofline",
+    planner: PlannerName = "predict",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the plan as JSON to this file.", show_default=False)
     ] = None,

@@ -42,7 +42,7 @@ def run(
         float, typer.Option("--measure-seconds", min=0.1, help="Longest time for timing the variants.")
     ] = 10.0,
     rules: RulesPath = None,
-    planner: PlannerName = "roofline",
+    planner: PlannerName = "measure",
     plan: PlanPath = None,
     seed: Seed = 0,
     jobs: Jobs = None,

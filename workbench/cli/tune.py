@@ -33,7 +33,7 @@ def tune(
     trials_per_task: TrialsPerTask = 64,
     minutes: Minutes = None,
     rules: RulesPath = None,
-    planner: PlannerName = "roofline",
+    planner: PlannerName = "predict",
     seed: Seed = 0,
     jobs: Jobs = None,
     store: StorePath = None,

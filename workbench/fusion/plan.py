@@ -112,7 +112,7 @@ class FusionPlan:
 
     graph: Graph
     target_key: str
-    planner: str  # "roofline" | "unfused"
+    planner: str  # "predict" | "greedy" | "unfused", or what made it
     groups: tuple[Group, ...]
     decisions: tuple[Decision, ...]
     pins: tuple[tuple[str, ...], ...] = ()

@@ -11,13 +11,14 @@ import numpy as np
 from ..errors import KernelError
 from ..faces import Face
 from ..fusion import FusionPlan, MeasuredGroup, adopt, combine
-from ..kernels import CacheReport, Executable, KernelCall, LoweredModel, compile_model
+from ..kernels import CacheReport, Executable, LoweredModel, compile_model
 from ..measure import ReferenceOutputs, VariantMeasurement, measure_variants
 from ..measure.stats import paired_ratio
 from ..measure.variants import VariantInput, as_variant
 from ..models import Model
 from ..targets import Target
 from ..tvm_seam import own_core
+from ._planning import rewrite_of
 from ._search import Tuned, partition, schedules
 from ._settings import DEFAULT_SCHEDULE, UNTUNED, Settings, Timings
 
@@ -150,11 +151,6 @@ def _inside(lowered: LoweredModel, measured: VariantMeasurement) -> list[Measure
     if measured.status != "ok" or len(measured.groups) != len(lowered.calls) or not all(c.nodes for c in lowered.calls):
         return []
     return [
-        MeasuredGroup(call.nodes, time.latency_s, _rewrite(call))
+        MeasuredGroup(call.nodes, time.latency_s, rewrite_of(call))
         for call, time in zip(lowered.calls, measured.groups, strict=True)
     ]
-
-
-def _rewrite(call: KernelCall) -> str | None:
-    """What TVM's own fusion does to a batch norm inside a group."""
-    return "decompose_batchnorm" if len(call.nodes) > 1 and "nn.batch_norm" in call.ops else None

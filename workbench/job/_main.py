@@ -8,13 +8,13 @@ from pathlib import Path
 from ..errors import CheckError
 from ..faces import Face, SilentFace
 from ..fusion import FusionPlan
-from ..fusion import plan as make_plan
 from ..graph import Graph, from_model
 from ..measure import environment, reference_outputs
 from ..measure.import_check import check_import
 from ..models import Model
 from ..report import Run, build_run
 from ._bench import Bench, follow_fastest, settle
+from ._planning import plan_for
 from ._search import retune, tune_plan
 from ._settings import Settings, Timings, prepare, probed
 
@@ -90,7 +90,7 @@ def main_job(model: Model, settings: Settings, face: Face | None = None) -> Outc
 def _planned(model: Model, settings: Settings, timings: Timings) -> tuple[Graph, FusionPlan]:
     with timings.stage("plan"):
         graph = from_model(model)
-        plan = settings.plan or make_plan(graph, settings.target, rules=settings.rules, planner=settings.planner)
+        plan = settings.plan or plan_for(model, graph, settings)
     return graph, plan
 
 

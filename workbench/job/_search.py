@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..faces import Face
-from ..fusion import FusionPlan, revise
+from ..fusion import Evidence, FusionPlan
 from ..fusion import plan as make_plan
 from ..kernels import LoweredModel, lower, lower_greedy
 from ..models import Model
@@ -14,6 +14,7 @@ from ..store import ScheduleSpec, Store
 from ..targets import Target
 from ..tuning import Budget, TuneResult, make_tasks, tune_tasks
 from ..tvm_seam import tvm_version
+from ._planning import NO_EVIDENCE, alternatives, evidence_of, only_failures, plan_for
 from ._settings import DEFAULT_SCHEDULE, Settings
 
 # Rounds of "tune, look at what was measured, split what did not pay": the second settles what the first split.
@@ -22,44 +23,67 @@ REVISIONS = 3
 
 @dataclass(frozen=True)
 class Tuned:
-    """The plan as it was after tuning, the variants lowered, and what the search found."""
+    """The plan as it was after tuning, the variants lowered, and what the search found.
+
+    ``alternatives`` were tuned to settle close decisions; they are no variants.
+    """
 
     plan: FusionPlan
     variants: Mapping[str, LoweredModel]
     result: TuneResult
+    alternatives: Mapping[str, LoweredModel] = field(default_factory=dict)
+
+    @property
+    def evidence(self) -> Evidence:
+        """All that is known of single kernels."""
+        return evidence_of({**self.variants, **self.alternatives}, self.result)
 
 
 def tune_plan(model: Model, plan: FusionPlan, settings: Settings, face: Face, extremes: bool = True) -> Tuned:
-    """Tunes a plan's groups, and those of `unfused` and `greedy`; splits groups that cannot be scheduled or do not pay.
+    """Tunes a plan's groups, and those of `unfused` and `greedy`; plans again on what was measured of single kernels.
 
-    With ``extremes=False`` only the plan's own groups are tuned.
+    Groups that nothing schedules are given up by every planner. With the planner "measure", groups whose predictions
+    leave the decision open are tuned as well, and measured times count instead of predicted ones. With
+    ``extremes=False`` only the plan's own groups are tuned.
     """
     variants: dict[str, LoweredModel] = {}
     if extremes:
         unfused = make_plan(plan.graph, settings.target, rules=(), planner="unfused")
         variants = {"unfused": lower(model, unfused, "unfused"), "greedy": lower_greedy(model)}
     variants["planned"] = lower(model, plan, "planned")
-    result = _tune(variants, settings, settings.budget, face)
+    others: dict[str, LoweredModel] = {}
+    if extremes:
+        tasks = len({key for lowered in variants.values() for key in lowered.workloads})
+        others = alternatives(model, plan.graph, settings, NO_EVIDENCE, tasks)
+    result = _tune({**variants, **others}, settings, settings.budget, face)
+    tuned = Tuned(plan, variants, result, others)
     for _ in range(REVISIONS):
-        if settings.plan is not None or not result.complete:
+        if settings.plan is not None or not tuned.result.complete:
             break
-        measured, failed = evidence(variants, result)
-        revised = revise(plan, settings.target, measured, failed)
-        changed = partition(revised) != partition(plan)
-        plan = revised
-        if not changed:
+        known = tuned.evidence
+        if settings.planner != "measure":
+            known = only_failures(known)
+        revised = plan_for(model, plan.graph, settings, known)
+        if partition(revised) == partition(tuned.plan):
+            tuned = replace(tuned, plan=revised)
             break
-        face.stage(f"plan revised on what was measured: {len(plan.groups)} groups")
-        tuned = retune(model, plan, Tuned(plan, variants, result), settings, face)
-        variants, result = dict(tuned.variants), tuned.result
-    return Tuned(plan, variants, result)
+        face.stage(f"plan revised on what was measured: {len(revised.groups)} groups")
+        tuned = retune(model, revised, tuned, settings, face)
+    return tuned
 
 
 def retune(model: Model, plan: FusionPlan, tuned: Tuned, settings: Settings, face: Face) -> Tuned:
     """The same variants with another plan; only groups that no variant had before cost trials."""
     variants = {**tuned.variants, "planned": lower(model, plan, "planned")}
-    result = _tune(variants, settings, _rest(settings.budget, tuned.result), face)
-    return Tuned(plan, variants, _merge(tuned.result, result))
+    others = {**tuned.alternatives, **_outdated(tuned)}
+    result = _tune({**variants, **others}, settings, _rest(settings.budget, tuned.result), face)
+    return Tuned(plan, variants, _merge(tuned.result, result), others)
+
+
+def _outdated(tuned: Tuned) -> dict[str, LoweredModel]:
+    """The plan that was given up: its kernels are measured, and stay evidence."""
+    earlier = sum(name.startswith("earlier plan") for name in tuned.alternatives)
+    return {f"earlier plan {earlier + 1}": tuned.variants["planned"]}
 
 
 def _tune(variants: Mapping[str, LoweredModel], settings: Settings, budget: Budget, face: Face) -> TuneResult:
@@ -93,28 +117,6 @@ def _merge(first: TuneResult, second: TuneResult) -> TuneResult:
         seconds=first.seconds + second.seconds,
         trials=first.trials + second.trials,
     )
-
-
-def evidence(
-    variants: Mapping[str, LoweredModel], result: TuneResult
-) -> tuple[dict[frozenset[str], float], dict[frozenset[str], str]]:
-    """Measured seconds of each set of nodes that is a kernel in some variant, and the sets that nothing scheduled."""
-    measured: dict[frozenset[str], float] = {}
-    failed: dict[frozenset[str], str] = {}
-    by_key = {item.task.workload.key: item for item in result.results}
-    for lowered in variants.values():
-        for call in lowered.calls:
-            found = by_key.get(call.workload)
-            if not call.nodes or found is None:
-                continue
-            nodes = frozenset(call.nodes)
-            if found.best is not None:
-                measured[nodes] = found.best.median_s
-            elif len(nodes) > 1 and found.records:  # a group that nobody tried is no evidence
-                failed[nodes] = found.note or "no candidate worked"
-            elif found.default_s is not None:
-                measured[nodes] = found.default_s
-    return measured, failed
 
 
 def schedules(result: TuneResult) -> dict[str, ScheduleSpec]:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..errors import BudgetError
-from ..fusion import FusionPlan, Rule
+from ..fusion import Constraints, FusionPlan, Objective, Rule
+from ..fusion.cost_models import CostModel
 from ..kernels.build import find_linker
 from ..measure import probe
 from ..store import ScheduleSpec, Store
@@ -18,6 +19,7 @@ from ..tvm_seam import use_threads
 
 DEFAULT_SCHEDULE = ScheduleSpec("default", "default", {})
 UNTUNED = "unfused-untuned"
+NO_CONSTRAINTS = Constraints()
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,12 @@ class Settings:
     target: Target
     store: Store
     budget: Budget = field(default_factory=Budget)
-    planner: str = "roofline"
+    planner: str = "measure"
     rules: tuple[Rule, ...] | None = None
     plan: FusionPlan | None = None
+    constraints: Constraints = NO_CONSTRAINTS
+    objective: Objective = "latency"
+    model: CostModel | None = None  # None: the analytic one
     jobs: int | None = None
     measure_s: float = 10.0
     command: str = ""

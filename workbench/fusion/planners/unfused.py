@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
-from ...graph import Graph
-from ...targets.target import Target
-from ..cost_models import AnalyticCostModel, CostModel
 from ..plan import FusionPlan
-from ..rules import Rule
-from ._base import Edges, Partition, Planner, Unit, assemble
+from ._base import Planner, Problem, Unit, assemble
+from ._pool import Pool
 
 
 class UnfusedPlanner(Planner):
@@ -17,22 +14,12 @@ class UnfusedPlanner(Planner):
 
     name = "unfused"
 
-    def __init__(self, model: CostModel | None = None) -> None:
-        self.model = model or AnalyticCostModel()
-
-    def plan(
-        self,
-        graph: Graph,
-        target: Target,
-        rules: Sequence[Rule],
-        pins: Sequence[Sequence[str]] = (),
-        forbidden: Edges = (),
-    ) -> FusionPlan:
-        from .roofline import place_pins
-
-        partition = Partition(graph, forbidden)
-        place_pins(partition, pins, [])
-        for unit in partition.units():
-            if len(unit.nodes) == 1:
-                partition.put(Unit.single(unit.nodes[0], "every operator is its own kernel"))
-        return assemble(partition, target, self.model, self.name, (), rules, pins)
+    def plan(self, problem: Problem) -> FusionPlan:
+        pool = Pool(replace(problem, rules=()))
+        units = [
+            unit if len(unit.nodes) > 1 else Unit.single(unit.nodes[0], "every operator is its own kernel")
+            for unit in pool.units.values()
+        ]
+        pool.predict(pool.units)
+        seconds = {unit.nodes: pool.seconds(unit.nodes) for unit in units}
+        return assemble(problem, units, seconds, self.name, (), "exact")

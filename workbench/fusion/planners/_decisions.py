@@ -1,0 +1,339 @@
+"""Why each candidate became a kernel or did not, and why two neighbouring groups are not one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ...errors import IllegalGroup
+from ...graph import Graph
+from ..categories import (
+    CYCLE,
+    EXCLUSIVE,
+    FORBIDDEN,
+    FUSED,
+    INSIDE,
+    MEASURED_SLOWER,
+    NO_RULE,
+    OUTBID,
+    PINNED,
+    RECOMPUTE,
+    SIZE_LIMIT,
+    SLOWER,
+    TIE,
+    TWO_CONTRACTIONS,
+    UNSCHEDULED,
+    VIEW,
+)
+from ..cost_models import Prediction
+from ..cost_models.analytic import contraction_family
+from ..legality import check, check_partition
+from ..matching import is_renaming
+from ..plan import Decision, Verdict, duration
+from ..profit import factors, work_of
+from ._base import Unit
+from ._contracted import Contracted
+from ._pool import Nodes, Pool, Refused
+from ._search import Item, cheapest_cover
+
+TIED = 0.05  # predictions within this fraction of each other are no evidence
+MEASURED_TIE = 0.03  # neither are measured times of kernels within this one
+PARTIAL_NODES = 60  # operators up to which the best way to fuse a part is looked for
+Times = dict[str, tuple[float, float, float]]  # "fused", "partial", "unfused" -> seconds: median, low, high
+
+
+def decisions(pool: Pool, units: Sequence[Unit]) -> tuple[Decision, ...]:
+    """One decision for every candidate, in the rules' order, and for every edge between groups."""
+    context = _Context.of(pool, units)
+    illegal = [_illegal(pool, one) for one in pool.refused]
+    made = [context.candidate(unit) for unit in context.candidates()]
+    return (*illegal, *made, *context.edges())
+
+
+def recompute_text(graph: Graph, nodes: Sequence[str]) -> str:
+    """``recompute factor 4096 (exp, lv3)`` for the node that a fused kernel would repeat most; "" when none is."""
+    repeated = {n: r for n, r in work_of(graph, nodes).recompute.items() if graph.node(n).flops > 0 and r > 1.01}
+    if not repeated:
+        return ""
+    worst = max(repeated, key=lambda node: repeated[node])
+    return f"recompute factor {repeated[worst]:.4g} ({graph.node(worst).op}, {worst})"
+
+
+def verdict_of(fused: float, apart: float, tied: float) -> Verdict:
+    """Whether one kernel is faster than several, slower, or within a fraction ``tied`` of them."""
+    if abs(fused - apart) <= tied * max(fused, apart):
+        return "tie"
+    return "fuse" if fused < apart else "split"
+
+
+def _illegal(pool: Pool, refused: Refused) -> Decision:
+    one = refused.candidate
+    wish = refused.category in (FORBIDDEN, SIZE_LIMIT, PINNED)
+    return Decision(
+        boundary="+".join(one.nodes), rule=one.rule, verdict="split", predicted_us={}, measured_us=None, factors=None,
+        reason=f"{'' if wish else 'illegal: '}{refused.category}: {refused.detail}", nodes=one.nodes, kind=one.kind,
+        rewrite=one.rewrite, category=refused.category,
+    )  # fmt: skip
+
+
+@dataclass(eq=False)
+class _Context:
+    """A finished partition, and what is asked about it again and again."""
+
+    pool: Pool
+    graph: Graph
+    units: Sequence[Unit]
+    owner: dict[str, Unit]
+    contracted: Contracted
+    chosen: dict[Nodes, Unit]
+    by_node: dict[str, list[Unit]]
+
+    @staticmethod
+    def of(pool: Pool, units: Sequence[Unit]) -> _Context:
+        by_node: dict[str, list[Unit]] = {}
+        for unit in pool.units.values():
+            for node in unit.nodes if len(unit.nodes) > 1 else ():
+                by_node.setdefault(node, []).append(unit)
+        owner = {node: unit for unit in units for node in unit.nodes}
+        contracted = Contracted(pool.graph, units)
+        return _Context(pool, pool.graph, units, owner, contracted, {frozenset(u.nodes): u for u in units}, by_node)
+
+    def candidates(self) -> Iterator[Unit]:
+        """Units that rules proposed, and grown ones that were chosen."""
+        for nodes, unit in self.pool.units.items():
+            if len(nodes) > 1 and (nodes in self.pool.proposed or nodes in self.chosen):
+                yield unit
+
+    # Candidates ------------------------------------------------------------------------------------------------------
+
+    def candidate(self, unit: Unit) -> Decision:
+        predicted, measured = self._predicted(unit), self._measured(unit)
+        expected = verdict_of(predicted["fused"][0], _best_apart(predicted), TIED)
+        verdict, category, reason = self._settled(unit, predicted, measured)
+        return Decision(
+            boundary="+".join(unit.nodes),
+            rule=unit.rule,
+            verdict=verdict,
+            predicted_us={name: times[0] * 1e6 for name, times in predicted.items()},
+            measured_us={name: times[0] * 1e6 for name, times in measured.items()} or None,
+            factors=factors(self.graph, unit.nodes, self.pool.problem.target),
+            reason=reason,
+            nodes=unit.nodes,
+            kind=unit.kind,
+            rewrite=unit.rewrite,
+            category=category,
+            predicted_range_us=_ranges(predicted),
+            measured_range_us=_ranges(measured),
+            expected=expected,
+        )
+
+    def _predicted(self, unit: Unit) -> Times:
+        """What the model says, whatever was measured."""
+        pool = self.pool
+        times: Times = {"fused": _bounds([pool.prediction(unit.nodes)])}
+        parts = self._partial(unit, lambda nodes: pool.prediction(nodes).seconds)
+        if parts:
+            times["partial"] = _bounds([pool.prediction(part) for part in parts])
+        times["unfused"] = _bounds([pool.prediction((node,)) for node in unit.nodes])
+        return times
+
+    def _measured(self, unit: Unit) -> Times:
+        pool, times = self.pool, Times()
+        for name, parts in (
+            ("fused", [unit.nodes]),
+            ("partial", self._partial(unit, self._measured_seconds)),
+            ("unfused", [(node,) for node in unit.nodes]),
+        ):
+            found = [self._known(part) for part in parts or ()]
+            known = [one for one in found if one is not None]
+            if known and len(known) == len(found):
+                times[name] = _bounds(known)
+        return times if pool.measured(unit.nodes) is not None else {}
+
+    def _known(self, nodes: Sequence[str]) -> Prediction | None:
+        """A measurement; a reshape on its own is no kernel, so its price is known without one."""
+        found = self.pool.measured(nodes)
+        if found is not None:
+            return Prediction(found.seconds, found.low, found.high)
+        view = all(is_renaming(self.graph, self.graph.node(node)) for node in nodes)
+        return self.pool.prediction(nodes) if view else None
+
+    def _measured_seconds(self, nodes: Sequence[str]) -> float:
+        known = self._known(nodes)
+        return float("inf") if known is None else known.seconds
+
+    def _partial(self, unit: Unit, seconds: Callable[[Sequence[str]], float]) -> list[tuple[str, ...]]:
+        """The best way found to make only parts of a unit kernels; empty when there is none that fuses anything."""
+        if len(unit.nodes) > PARTIAL_NODES:
+            return []
+        whole = frozenset(unit.nodes)
+        near = {frozenset(one.nodes): one for node in unit.nodes for one in self.by_node.get(node, ())}
+        inside = [one.nodes for nodes, one in near.items() if nodes < whole]
+        parts = [nodes for nodes in inside if seconds(nodes) < float("inf")]
+        if not parts:
+            return []
+        place = {node: i for i, node in enumerate(unit.nodes)}
+        sets = [*sorted(parts, key=lambda nodes: (-len(nodes), place[nodes[0]])), *((node,) for node in unit.nodes)]
+        items = [Item(tuple(place[node] for node in nodes), (round(seconds(nodes), 12),)) for nodes in sets]
+        cover = cheapest_cover(range(len(unit.nodes)), items, range(len(items)), width=64)
+        chosen = [sets[index] for index in cover.chosen]
+        return chosen if any(len(nodes) > 1 for nodes in chosen) else []
+
+    def _settled(self, unit: Unit, predicted: Times, measured: Times) -> tuple[Verdict, str, str]:
+        """Verdict, category and reason: by the partition that was chosen, with the evidence that there is."""
+        pool, nodes = self.pool, frozenset(unit.nodes)
+        if nodes in pool.pinned.values():
+            return "fuse", PINNED, unit.reason
+        failure = pool.failure(nodes)
+        if failure is not None:
+            return "split", UNSCHEDULED, f"no schedule for {unit.rule}: {failure}"
+        sure = "fused" in measured and len(measured) > 1
+        times, tied = (measured, MEASURED_TIE) if sure else (self._estimated(unit, predicted), TIED)
+        fused, apart = times["fused"][0], _best_apart(times)
+        said = verdict_of(fused, apart, tied)
+        word = "measured" if sure else "estimated" if measured else "predicted"
+        text = f"{word} {duration(fused)} fused, {duration(apart)} apart"
+        if nodes in self.chosen:
+            if said == "tie":
+                return "tie", TIE, f"{unit.reason}; {text}: a tie, fewer kernels win"
+            return "fuse", FUSED, f"{unit.reason}; {text}"
+        holders = {self.owner[node] for node in unit.nodes}
+        if len(holders) == 1:
+            return "fuse", INSIDE, f"part of the larger group {_names([next(iter(holders))])}"
+        if said != "fuse" and fused >= apart:
+            return self._slower(unit, said, text, sure)
+        return self._outbid(unit, text)
+
+    def _estimated(self, unit: Unit, predicted: Times) -> Times:
+        """Predictions brought to the scale of what was measured of the operators."""
+        pool = self.pool
+        scaled = {"fused": (pool.seconds(unit.nodes),) * 3, "unfused": (pool.apart(unit.nodes),) * 3}
+        parts = self._partial(unit, pool.seconds) if "partial" in predicted else []
+        return scaled | ({"partial": (sum(map(pool.seconds, parts)),) * 3} if parts else {})
+
+    def _slower(self, unit: Unit, said: Verdict, text: str, sure: bool) -> tuple[Verdict, str, str]:
+        if said == "tie":
+            return "tie", TIE, f"{text}: a tie; operators stay apart"
+        if sure:
+            return "split", MEASURED_SLOWER, text
+        repeated = recompute_text(self.graph, unit.nodes)
+        return "split", RECOMPUTE if repeated else SLOWER, f"{repeated}: {text}" if repeated else text
+
+    def _outbid(self, unit: Unit, text: str) -> tuple[Verdict, str, str]:
+        rivals = list(dict.fromkeys(self.owner[node] for node in unit.nodes if len(self.owner[node].nodes) > 1))
+        if rivals:
+            return "split", OUTBID, f"{text}; it overlaps {_names(rivals)}: together with the rest that is faster"
+        rest = [one.nodes for one in self.units if frozenset(unit.nodes).isdisjoint(one.nodes)]
+        try:
+            check_partition(self.graph, [unit.nodes, *rest])
+        except IllegalGroup as error:
+            return "split", CYCLE, f"illegal: {error}; {text}"
+        return "split", TIE, f"{text}: beside measurements an estimate has to promise more"
+
+    # Edges -----------------------------------------------------------------------------------------------------------
+
+    def edges(self) -> Iterator[Decision]:
+        """One decision for every edge between two groups, in program order."""
+        crossing = [
+            (node.id, user.id)
+            for node in self.graph.nodes
+            for user in self.graph.successors(node.id)
+            if self.owner[node.id] is not self.owner[user.id]
+        ]
+        pairs = {pair: (self.owner[pair[0]], self.owner[pair[1]]) for pair in crossing}
+        stopped = {both: self._stopped(*both) for both in dict.fromkeys(pairs.values())}
+        self.pool.predict(_union(both) for both, why in stopped.items() if why is None)
+        known: dict[tuple[Unit, Unit], Decision] = {}
+        for (first, second), both in pairs.items():
+            if both not in known:
+                known[both] = self._edge(both, stopped[both])
+            one = known[both]
+            yield Decision(
+                f"{first}->{second}", "", "split", one.predicted_us, None, None, one.reason, category=one.category
+            )
+
+    def _stopped(self, first: Unit, second: Unit) -> tuple[str, str] | None:
+        """Category and reason where the two cannot be one kernel at all."""
+        nodes = self.graph.order(_union((first, second)))
+        constraints = self.pool.problem.constraints
+        for a, b in constraints.forbidden:
+            if a in nodes and b in nodes:
+                return FORBIDDEN, f"forbidden edge: {a}->{b} was forbidden"
+        if constraints.max_nodes is not None and len(nodes) > constraints.max_nodes:
+            return SIZE_LIMIT, f"{SIZE_LIMIT}: {len(nodes)} operators, at most {constraints.max_nodes} are allowed"
+        for unit in (first, second):
+            if unit.nodes[0] in self.pool.pinned:
+                return PINNED, f"{'+'.join(unit.nodes)} is pinned"
+        try:
+            check(self.graph, nodes, "horizontal", first.rewrite or second.rewrite)
+        except IllegalGroup as error:
+            return error.category, f"illegal: {error}"
+        waiting = self.contracted.between(first.nodes[0], second.nodes[0])
+        return None if waiting is None else (CYCLE, f"illegal: {CYCLE}: with the group {'+'.join(waiting.nodes)}")
+
+    def _edge(self, both: tuple[Unit, Unit], stopped: tuple[str, str] | None) -> Decision:
+        if stopped is not None:
+            return Decision("", "", "split", {}, None, None, stopped[1], category=stopped[0])
+        pool, nodes = self.pool, self.graph.order(_union(both))
+        fused, apart = pool.seconds(nodes), sum(pool.seconds(unit.nodes) for unit in both)
+        category, reason = self._unprofitable(both, nodes, fused - apart)
+        predicted = {"fused": fused * 1e6, "unfused": apart * 1e6}
+        return Decision("", "", "split", predicted, None, None, reason, category=category)
+
+    def _unprofitable(self, both: tuple[Unit, Unit], nodes: Sequence[str], loss: float) -> tuple[str, str]:
+        graph = self.graph
+        failure = self.pool.failure(nodes)
+        if failure is not None:
+            return UNSCHEDULED, f"no schedule for both in one kernel: {failure}"
+        measured = self.pool.measured(nodes)
+        if measured is not None and loss > 0:
+            return MEASURED_SLOWER, f"measured {duration(loss)} slower in one kernel"
+        for unit in both:
+            if not unit.extendable:
+                return EXCLUSIVE, f"the schedule of {'+'.join(unit.nodes)} ({unit.rule}) serves that pattern alone"
+        if contraction_family(graph, nodes) == "unscheduled":
+            return TWO_CONTRACTIONS, "two contractions in a row: no schedule keeps both fast in one kernel"
+        repeated = recompute_text(graph, nodes)
+        if repeated and loss > 0:
+            return RECOMPUTE, f"{repeated}: fused is predicted {duration(loss)} slower"
+        for unit in both:
+            if all(is_renaming(graph, graph.node(node)) for node in unit.nodes):
+                return VIEW, "a reshape on its own is a view and costs nothing to leave apart"
+        if loss > 0:
+            return SLOWER, f"fused is predicted {duration(loss)} slower{self._why_slower(both)}"
+        nodes_key = frozenset(nodes)
+        if nodes_key in self.pool.proposed or nodes_key in self.pool.units:
+            return OUTBID, f"other groupings of the two are predicted faster, though this one saves {duration(-loss)}"
+        return NO_RULE, f"no rule proposes the pair{self._why_slower(both)}; predicted to save {duration(-loss)}"
+
+    def _why_slower(self, both: tuple[Unit, Unit]) -> str:
+        kinds = [{self.graph.node(node).kind for node in unit.nodes} for unit in both]
+        if any("contraction" in k for k in kinds) and any("reduction" in k for k in kinds):
+            return ": a reduction needs whole rows of the product, which breaks the contraction's tiles"
+        if any("injective" in k for k in kinds) and any(k & {"contraction", "reduction"} for k in kinds):
+            return ": a layout change at the edge of a reduction or contraction would break its vectors and tiles"
+        if all("reduction" in k for k in kinds):
+            return ": each reduction is a pass of its own, so nothing but a launch would be saved"
+        return ""
+
+
+def _union(both: tuple[Unit, Unit]) -> Nodes:
+    return frozenset((*both[0].nodes, *both[1].nodes))
+
+
+def _bounds(parts: Sequence[Prediction]) -> tuple[float, float, float]:
+    """Sums; the bounds as if all parts erred to the same side, since they share one model and one machine."""
+    return sum(p.seconds for p in parts), sum(p.low for p in parts), sum(p.high for p in parts)
+
+
+def _best_apart(times: Times) -> float:
+    """The fastest known way that is not one kernel."""
+    return min(seconds[0] for name, seconds in times.items() if name != "fused")
+
+
+def _ranges(times: Times) -> dict[str, tuple[float, float]]:
+    return {name: (low * 1e6, high * 1e6) for name, (_, low, high) in times.items()}
+
+
+def _names(units: Sequence[Unit]) -> str:
+    return ", ".join(f"{'+'.join(unit.nodes)} ({unit.rule})" for unit in units[:2])
