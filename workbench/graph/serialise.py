@@ -69,8 +69,8 @@ def _read(document: Mapping[str, Any]) -> Graph:
         values[name] = _value_from_json(name, item, producers.get(name))
     nodes = tuple(_node_from_json(f"n{place}", item, values) for place, item in enumerate(document["nodes"]))
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    for name in (*document["inputs"], *document["outputs"]):
-        values[name]  # noqa: B018  a name that is no value is a KeyError
+    if unknown := {*document["inputs"], *document["outputs"]} - values.keys():
+        raise ValueError(f"no value is named {', '.join(sorted(unknown))}")
     return Graph(
         name="group",
         nodes=nodes,

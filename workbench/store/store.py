@@ -132,8 +132,8 @@ class Store:
             return exchange.write_records(Path(path), documents, _groups.documents(connection, target, workloads))
 
     def import_records(self, path: Path, check: Callable[[Record], str | None] | None = None) -> ImportReport:
-        """Adds the records and groups of a file, each once. A line that cannot be read, or for which ``check`` gives a reason,
-        goes to ``NAME.rejected`` with that reason while the others load."""
+        """Adds the records and groups of a file, each once. A line that cannot be read, or for which ``check`` gives a
+        reason, goes to ``NAME.rejected`` with that reason while the others load."""
         path = Path(path)
         try:
             good, found, rejected = exchange.read_records(path, check)

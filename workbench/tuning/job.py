@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import KernelError, SetupError, StoreError
+from ..graph.serialise import to_json
 from ..store.record import MeasureSettings
 from ..tvm_seam import tvm_version
 from .budget import Preflight, preflight
@@ -47,6 +49,7 @@ def tune_tasks(
     returns what was measured, with ``complete`` False.
     Raises SetupError when worker processes cannot start, StoreError when the store or the disk takes nothing more.
     """
+    store.add_groups(_groups(tasks))
     job = _Job(tasks, budget, store, on_event or (lambda event: None), chooser, clock)
     if not job.plan.trials:  # no process needs to start
         return job.result(True)
@@ -58,6 +61,12 @@ def tune_tasks(
             logger.warning("interrupted; what was measured is kept")
             return job.result(False, "interrupted")
     return job.result(True)
+
+
+def _groups(tasks: Sequence[Task]) -> dict[str, dict[str, Any]]:
+    """What the tasks compute, as JSON, so that cost models can learn from their times."""
+    graphs = {task.workload.key: task.workload.graph for task in tasks}
+    return {key: to_json(graph) for key, graph in graphs.items() if graph is not None}
 
 
 @contextmanager

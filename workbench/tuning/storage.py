@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from ..kernels.kernel import Kernel
 from ..store.record import MeasureSettings, Record, ScheduleSpec
@@ -20,6 +20,9 @@ class TuningStore(Protocol):
     def add_record(self, record: Record) -> object:
         """Keeps a record, at once."""
 
+    def add_groups(self, new: Mapping[str, Mapping[str, Any]]) -> object:
+        """Keeps what workloads compute: workload key -> the group's graph as JSON."""
+
     def put(self, kernel: Kernel) -> object:
         """Keeps a compiled kernel."""
 
@@ -30,6 +33,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.all: list[Record] = []
         self.kernels: dict[str, Kernel] = {}
+        self.groups: dict[str, Mapping[str, Any]] = {}
 
     def records(self, workload: str, target: str, tvm: str) -> list[Record]:
         """See :class:`TuningStore`."""
@@ -39,6 +43,10 @@ class MemoryStore:
     def add_record(self, record: Record) -> None:
         """See :class:`TuningStore`."""
         self.all.append(record)
+
+    def add_groups(self, new: Mapping[str, Mapping[str, Any]]) -> None:
+        """See :class:`TuningStore`."""
+        self.groups |= new
 
     def put(self, kernel: Kernel) -> None:
         """See :class:`TuningStore`."""
