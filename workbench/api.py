@@ -58,7 +58,8 @@ def plan(
     """Decides which operators become one kernel, with a reason for every boundary.
 
     ``rules``: a file of your own rules, used beside the built-in ones, or a sequence of Rule objects used instead of
-    them. ``plan``: a plan document to read instead of making one.
+    them. ``plan``: a plan document to read instead of making one; where its groups break its own pins, forbidden edges,
+    rules that are off or size limit, it is planned again under these.
     Raises RuleError, TargetError, ModelError, PlanError.
 
     >>> [group.rule for group in plan("residual_layernorm").groups]
@@ -68,7 +69,7 @@ def plan(
     with _store(store) as opened:
         wanted = job.with_peaks(_target(target), opened)
         settings = job.Settings(target=wanted, store=opened, planner=planner, rules=_rules(rules))
-        made = _plan(plan, model) or job.plan_for(model, from_model(model), settings)
+        made = _plan(plan, model, settings) or job.plan_for(model, from_model(model), settings)
     return replace(made, model=model, target=wanted)
 
 
@@ -154,11 +155,11 @@ def run(
             budget=budget,
             planner=planner,
             rules=_rules(rules),
-            plan=_plan(plan, model),
             jobs=jobs,
             measure_s=measure_seconds,
             command=shlex.join(["workbench", *sys.argv[1:]]) if sys.argv[0].endswith("workbench") else "",
         )
+        settings = replace(settings, plan=_plan(plan, model, settings))
         if out is not None:
             require_folder(Path(out))
         outcome = job.main_job(model, settings, drawn)
@@ -198,10 +199,11 @@ def _rules(rules: Rules) -> tuple[Rule, ...] | None:
     return tuple(rules)
 
 
-def _plan(plan: FusionPlan | str | Path | None, model: Model) -> FusionPlan | None:
+def _plan(plan: FusionPlan | str | Path | None, model: Model, settings: job.Settings) -> FusionPlan | None:
     if plan is None or isinstance(plan, FusionPlan):
         return plan
-    return read_plan(Path(plan), from_model(model))
+    target = job.with_peaks(settings.target, settings.store)
+    return read_plan(Path(plan), from_model(model), target, settings.rules)
 
 
 def _origin(plan: FusionPlan) -> tuple[Model, Target]:
