@@ -11,6 +11,7 @@
     │   ├── RuleError                   a rule file that cannot be loaded, or a rule that fails
     │   ├── PlanError                   a plan that does not belong to the model
     │   │   └── IllegalGroup            a set of nodes that cannot be one kernel
+    │   ├── CostModelError              a cost model that cannot be read, or too few kernels to learn from
     │   └── BudgetError                 a budget that allows nothing
     ├── SetupError                      exit code 2: a package or a linker is missing or of a wrong version
     ├── StoreError                      exit code 2: read-only, full, broken, or written by a newer version
@@ -79,6 +80,10 @@ class IllegalGroup(PlanError):
     def __init__(self, category: str, detail: str) -> None:
         self.category, self.detail = category, detail
         super().__init__(f"{category}: {detail}")
+
+
+class CostModelError(InputError):
+    """A cost model that is broken or of another version, or too few measured kernels to learn one from."""
 
 
 class BudgetError(InputError):

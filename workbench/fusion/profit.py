@@ -49,9 +49,19 @@ class KernelWork:
         return sum(nest.own_flops + nest.inlined_flops for nest in self.nests)
 
 
+_WORK: weakref.WeakKeyDictionary[Graph, dict[frozenset[str], KernelWork]] = weakref.WeakKeyDictionary()
+
+
 def work_of(graph: Graph, nodes: Iterable[str]) -> KernelWork:
-    """The loop nests of the kernel that computes ``nodes``."""
-    members = graph.order(nodes)
+    """The loop nests of the kernel that computes ``nodes``; worked out once a graph and set."""
+    known = _WORK.setdefault(graph, {})
+    key = frozenset(nodes)
+    if key not in known:
+        known[key] = _work_of(graph, graph.order(key))
+    return known[key]
+
+
+def _work_of(graph: Graph, members: tuple[str, ...]) -> KernelWork:
     inside = frozenset(members)
     outputs = graph.group_outputs(members)
     written = set(outputs)
