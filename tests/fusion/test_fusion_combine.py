@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from fusion_graphs import TARGET, Net
 
-from workbench.fusion import Constraints, FusionPlan, MeasuredGroup, adopt, combine, plan
+from workbench.fusion import Constraints, FusionPlan, MeasuredGroup, adopt, combine, confirm, plan
 from workbench.graph import Graph, from_model
 from workbench.models import zoo
 from workbench.targets import Target, resolve
@@ -91,3 +92,21 @@ def test_another_variants_grouping_is_adopted_whole(planned: FusionPlan, target:
     last = made.decisions[-1]
     assert (last.verdict, last.rule) == ("split", "whole model")
     assert last.measured_us == pytest.approx({"planned": 50, "greedy": 40})
+
+
+def test_times_inside_the_model_replace_those_of_kernels_alone():
+    net = Net()
+    a = net.op("tanh", net.input("x", 64, 64), name="a")
+    graph = net.graph(net.op("reshape", net.op("exp", a, name="b"), shape=(4096,), name="r"))
+    made = plan(graph, TARGET)
+    assert [group.nodes for group in made.groups] == [("a", "b", "r")]
+    inside = {
+        "unfused": [MeasuredGroup(("a",), 5e-6), MeasuredGroup(("b",), 6e-6)],  # the reshape is a view
+        "planned": [MeasuredGroup(("a", "b", "r"), 7e-6)],
+        "greedy": [MeasuredGroup(("a", "b", "r"), 8e-6)],
+    }
+    decision = next(d for d in confirm(made, inside).decisions if len(d.nodes) == 3)
+    assert decision.measured_us == pytest.approx({"fused": 7.0, "unfused": 11.0})
+    assert decision.measured_in == "model"
+    untouched = next(d for d in confirm(made, inside).decisions if len(d.nodes) == 2)
+    assert untouched.measured_us is None

@@ -2,7 +2,7 @@
 
 from . import patterns
 from .categories import CATEGORIES
-from .combine import MeasuredGroup, adopt, combine
+from .combine import MeasuredGroup, adopt, combine, confirm
 from .constraints import OBJECTIVES, Constraints, Evidence, Measured, Objective
 from .document import from_json
 from .document import load as load_plan
@@ -40,6 +40,7 @@ __all__ = [
     "check",
     "check_partition",
     "combine",
+    "confirm",
     "contests",
     "draw_svg",
     "from_json",

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from ..errors import IllegalGroup
 from ..targets.target import Target
+from .categories import WHOLE_MODEL
 from .cost_models import AnalyticCostModel
 from .legality import check_partition
+from .matching import is_renaming
 from .plan import Decision, FusionPlan, duration
 from .planners._base import Unit, make_groups
 
@@ -85,6 +87,35 @@ def adopt(
     return adopted.undoing(plan, f"undone, since the whole model ran faster as {variant}")
 
 
+def confirm(plan: FusionPlan, inside: Mapping[str, Sequence[MeasuredGroup]]) -> FusionPlan:
+    """The plan with what was measured inside the whole model in its decisions, where it is known there.
+
+    ``inside``: the kernels of each variant, `unfused` among them. A candidate's fused time is that of the fastest
+    variant that has it as a kernel. Verdicts stay: they say what the plan does.
+    """
+    times: dict[Nodes, float] = {}
+    named = {node for group in inside.get("unfused", ()) for node in group.nodes}
+    for group in (group for variant in inside.values() for group in variant):
+        nodes = frozenset(group.nodes)
+        times[nodes] = min(times.get(nodes, group.seconds), group.seconds)
+    alone = {node: times.get(frozenset((node,)), 0.0) for node in named}
+    views = {node.id for node in plan.graph.nodes if node.id not in named and is_renaming(plan.graph, node)}
+
+    def confirmed(decision: Decision) -> Decision:
+        nodes = frozenset(decision.nodes)
+        if len(nodes) < 2 or nodes not in times or not nodes <= alone.keys() | views or decision.expected is None:
+            return decision
+        measured = {"fused": times[nodes], "unfused": sum(alone.get(node, 0.0) for node in decision.nodes)}
+        return replace(
+            decision,
+            measured_us={name: seconds * 1e6 for name, seconds in measured.items()},
+            measured_range_us={},
+            measured_in="model",
+        )
+
+    return replace(plan, decisions=tuple(confirmed(decision) for decision in plan.decisions))
+
+
 def _regions(plan: FusionPlan, others: Mapping[str, Sequence[MeasuredGroup]]) -> list[Nodes]:
     """Connected components of "in one group in some variant", in graph order of their first nodes."""
     home = {node.id: {node.id} for node in plan.graph.nodes}
@@ -124,4 +155,6 @@ def _decision(plan: FusionPlan, region: Nodes, fused: bool, times: Mapping[str, 
         factors=None,
         reason=reason,
         nodes=nodes,
+        category=WHOLE_MODEL,
+        measured_in="model",
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..graph import Graph
+from .categories import WHOLE_MODEL
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -75,6 +76,7 @@ class Decision:
     ``category`` is one of ``categories.CATEGORIES``. ``nodes``, ``kind`` and ``rewrite`` are the candidate's; for an
     edge ``nodes`` is empty. ``predicted_range_us`` and ``measured_range_us`` hold low and high of the times that have
     an interval, under the same names. ``expected`` is the verdict of the prediction alone, where there is one.
+    Measured times come from kernels on their own, or from inside the whole model, which counts more: ``measured_in``.
     """
 
     boundary: str  # "lv3+lv4+lv5", or "lv3->lv7"
@@ -91,6 +93,7 @@ class Decision:
     predicted_range_us: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     measured_range_us: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     expected: Verdict | None = None
+    measured_in: str = ""  # "kernel": each on its own, in a warm cache; "model": inside the whole model
 
     @property
     def edge(self) -> tuple[str, str] | None:
@@ -186,7 +189,7 @@ class FusionPlan:
             fused = decision.verdict != "split" and len(nodes) > 1
             if not fused or not before._together(nodes) or self._together(nodes):
                 return decision
-            return replace(decision, verdict="split", reason=f"{decision.reason}; {why}")
+            return replace(decision, verdict="split", category=WHOLE_MODEL, reason=f"{decision.reason}; {why}")
 
         return replace(self, decisions=tuple(settled(decision) for decision in self.decisions))
 

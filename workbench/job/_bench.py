@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import KernelError
 from ..faces import Face
-from ..fusion import FusionPlan, MeasuredGroup, adopt, combine
+from ..fusion import FusionPlan, MeasuredGroup, adopt, combine, confirm
 from ..kernels import CacheReport, Executable, LoweredModel, compile_model
 from ..measure import ReferenceOutputs, VariantMeasurement, measure_variants
 from ..measure.stats import paired_ratio
@@ -154,3 +154,9 @@ def _inside(lowered: LoweredModel, measured: VariantMeasurement) -> list[Measure
         MeasuredGroup(call.nodes, time.latency_s, rewrite_of(call))
         for call, time in zip(lowered.calls, measured.groups, strict=True)
     ]
+
+
+def confirmed(tuned: Tuned, variants: Sequence[VariantMeasurement]) -> Tuned:
+    """The same, with the times of kernels inside the whole model in the plan's decisions."""
+    inside = {one.name: _inside(tuned.variants[one.name], one) for one in variants if one.name in tuned.variants}
+    return replace(tuned, plan=confirm(tuned.plan, inside)) if inside.get("unfused") else tuned

@@ -13,7 +13,7 @@ from ..measure import environment, reference_outputs
 from ..measure.import_check import check_import
 from ..models import Model
 from ..report import Run, build_run
-from ._bench import Bench, follow_fastest, settle
+from ._bench import Bench, confirmed, follow_fastest, settle
 from ._planning import plan_for
 from ._search import retune, tune_plan
 from ._settings import Settings, Timings, prepare, probed
@@ -68,6 +68,7 @@ def main_job(model: Model, settings: Settings, face: Face | None = None) -> Outc
             tuned = retune(model, better, tuned, settings, face)
         variants, cache = bench.measure(tuned)
     tuned, variants = follow_fastest(tuned, variants, settings)
+    tuned = confirmed(tuned, variants)
     run = build_run(
         model=model,
         plan=tuned.plan,

@@ -125,6 +125,7 @@ class _Context:
             predicted_range_us=_ranges(predicted),
             measured_range_us=_ranges(measured),
             expected=expected,
+            measured_in="kernel" if measured else "",
         )
 
     def _predicted(self, unit: Unit) -> Times:
