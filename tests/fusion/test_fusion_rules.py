@@ -7,19 +7,27 @@ import math
 import pytest
 from fusion_graphs import Net, ops
 
-from workbench.fusion import builtin_rules
+from workbench.fusion import Candidate, Refusal, builtin_rules, rules
 from workbench.fusion.matching import bias_of
 from workbench.graph import Graph
 
 RULES = {rule.name: rule for rule in builtin_rules()}
 
 
+def proposed(rule: str, graph: Graph) -> tuple[Candidate, ...]:
+    return rules.propose(RULES[rule], graph)[0]
+
+
+def refused(rule: str, graph: Graph) -> tuple[Refusal, ...]:
+    return rules.propose(RULES[rule], graph)[1]
+
+
 def seen(rule: str, graph: Graph) -> list[str]:
-    return [ops(graph, candidate.nodes) for candidate in RULES[rule].propose(graph)]
+    return [ops(graph, candidate.nodes) for candidate in proposed(rule, graph)]
 
 
 def test_every_rule_says_what_it_is():
-    assert len(RULES) == 10
+    assert len(RULES) == 13
     for rule in RULES.values():
         assert rule.kind in ("vertical", "horizontal")
         assert len(rule.summary) > 20
@@ -174,7 +182,7 @@ def _gelu_erf_half_first(net: Net, x: str) -> str:
 def test_gelu_written_out(write, count: int):
     net = Net()
     graph = net.graph(write(net, net.input("x", 64, 64)))
-    candidates = list(RULES["gelu"].propose(graph))
+    candidates = proposed("gelu", graph)
     assert [len(candidate.nodes) for candidate in candidates] == [count]
     assert len(graph.nodes) == count
 
@@ -224,7 +232,7 @@ def test_swiglu(written_out: bool, gate_first: bool):
     a, b = net.op("matmul", x, net.const(32, 64)), net.op("matmul", x, net.const(32, 64))
     gate = net.op("multiply", a, net.op("sigmoid", a)) if written_out else net.op("nn.silu", a)
     graph = net.graph(net.op("multiply", *((gate, b) if gate_first else (b, gate))))
-    assert [len(c.nodes) for c in RULES["swiglu"].propose(graph)] == [5 if written_out else 4]
+    assert [len(c.nodes) for c in proposed("swiglu", graph)] == [5 if written_out else 4]
 
 
 def test_gates_of_different_inputs_are_no_swiglu():
@@ -246,7 +254,7 @@ def test_conv_bn_relu_folds_with_and_without_relu():
     net = Net()
     _, bn = _conv_bn(net, net.input("x", 1, 4, 8, 8))
     graph = net.graph(net.op("nn.relu", bn))
-    candidates = list(RULES["conv_bn_relu"].propose(graph))
+    candidates = proposed("conv_bn_relu", graph)
     assert [ops(graph, c.nodes) for c in candidates] == [
         "nn.conv2d+nn.batch_norm",
         "nn.conv2d+nn.batch_norm+nn.relu",
@@ -285,7 +293,7 @@ def test_residual_norm(norm: str):
     y = net.op(norm, total, *parameters, axes=(-1,))
     assert seen("residual_norm", net.graph(y)) == [f"add+{norm}"]
     escaping = net.graph(y, total)
-    (candidate,) = RULES["residual_norm"].propose(escaping)
+    (candidate,) = proposed("residual_norm", escaping)
     assert escaping.group_outputs(candidate.nodes) == (total, y)
 
 
@@ -362,7 +370,7 @@ def test_attention_with_heads_split_and_joined():
         heads.append(net.op("permute_dims", r, axes=(0, 2, 1, 3)))
     y = net.op("permute_dims", _attention(net, *heads), axes=(0, 2, 1, 3))
     graph = net.graph(net.op("reshape", y, shape=(1, 64, 128)))
-    core, whole = RULES["attention"].propose(graph)
+    core, whole = proposed("attention", graph)
     assert ops(graph, core.nodes) == "matmul+multiply+nn.softmax+matmul"
     assert len(whole.nodes) == len(graph.nodes) == 13
 
@@ -394,7 +402,7 @@ def test_parallel_matmuls_with_their_biases():
     outs = [net.op("add", net.op("matmul", x, net.const(32, n)), net.const(n)) for n in (64, 16, 16)]
     graph = net.graph(*outs)
     assert seen("parallel_matmul", graph) == ["matmul+add+matmul+add+matmul+add"]
-    (candidate,) = RULES["parallel_matmul"].propose(graph)
+    (candidate,) = proposed("parallel_matmul", graph)
     assert candidate.kind == "horizontal"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..graph import Graph, Node
+from .categories import ATTRIBUTE, ESCAPES, OPERATOR, SHAPE
 from .legality import Reachability
 
 INJECTIVE_KINDS = frozenset({"elementwise", "broadcast", "injective"})
@@ -42,6 +43,38 @@ class Match:
     source: str
     nodes: tuple[str, ...]
     output: str
+
+
+Why = tuple[str, str]  # category and detail of what stopped a rule
+
+
+def made_by(graph: Graph, name: str) -> str:
+    """``matmul (lv3)`` for what produces a value, or what else the value is."""
+    node = graph.producer(name)
+    if node is not None:
+        return f"{node.op} ({node.id})"
+    return f"{name}, {'a constant' if graph.values[name].is_constant else 'an input'},"
+
+
+def readers_outside(graph: Graph, node: Node, nodes: frozenset[str]) -> str:
+    """``lv3 of add is read by lv7 too`` when somebody outside of ``nodes`` reads a result of the node; else ""."""
+    for out in node.outputs:
+        others = [user.id for user in graph.users(out) if user.id not in nodes]
+        if others:
+            return f"{out} of {node.op} is read by {', '.join(others[:3])} too"
+        if graph.is_output(out):
+            return f"{out} of {node.op} is an output of the model"
+    return ""
+
+
+def first_escape(graph: Graph, nodes: Iterable[str], output: str) -> Why | None:
+    """The first inner value, in program order, that is read outside of the nodes; ``output`` may be."""
+    inside = frozenset(nodes)
+    for name in graph.order(inside):
+        node = graph.node(name)
+        if output not in node.outputs and (outside := readers_outside(graph, node, inside)):
+            return ESCAPES, outside
+    return None
 
 
 def scalar(graph: Graph, name: str) -> float | None:
@@ -179,33 +212,42 @@ def silus(graph: Graph) -> Iterator[Match]:
 def gelus(graph: Graph) -> Iterator[Match]:
     """GELU written out: ``0.5*x*(1+erf(x/sqrt 2))`` or with tanh (Hendrycks and Gimpel 2016), in any association."""
     for node in graph.nodes:
-        if node.op in ("erf", "tanh"):
-            match = _gelu_at(graph, node)
-            if match is not None:
-                yield match
+        if node.op in ("erf", "tanh") and isinstance(match := gelu_at(graph, node), Match):
+            yield match
 
 
-def _gelu_at(graph: Graph, curve: Node) -> Match | None:
+def gelu_at(graph: Graph, curve: Node) -> Match | Why:
+    """The GELU around an ``erf`` or ``tanh``, or why there is none."""
     inner = _erf_argument(graph, curve) if curve.op == "erf" else _tanh_argument(graph, curve)
-    one_plus = only_user(graph, curve.outputs[0])
-    if inner is None or one_plus is None or one_plus.op != "add":
-        return None
+    if inner is None:
+        return ATTRIBUTE, f"{made_by(graph, curve.inputs[0])} is not the argument of {curve.op} in GELU"
     x, argument = inner
-    other = other_operand(one_plus, curve.outputs[0])
+    one_plus = only_user(graph, curve.outputs[0])
+    if one_plus is None:
+        return ESCAPES, readers_outside(graph, curve, frozenset(u.id for u in graph.users(curve.outputs[0])[:1]))
+    other = other_operand(one_plus, curve.outputs[0]) if one_plus.op == "add" else None
     if other is None or not close(scalar(graph, other), 1.0):
-        return None
-    # Walk up the multiplies until the product is 0.5 * x * (1 + curve).
-    top, expected = one_plus.outputs[0], tuple(sorted((x, one_plus.outputs[0])))
+        return OPERATOR, f"{one_plus.op} ({one_plus.id}) reads {curve.op} where 1 + {curve.op} is expected"
+    return _half_product(graph, x, one_plus, (*argument, curve.id))
+
+
+def _half_product(graph: Graph, x: str, one_plus: Node, before: tuple[str, ...]) -> Match | Why:
+    """Walk up the multiplies until the product is 0.5 * x * (1 + curve)."""
+    top, expected, number = one_plus.outputs[0], tuple(sorted((x, one_plus.outputs[0]))), 1.0
+    members: tuple[str, ...] = (*before, one_plus.id)
     for _ in range(3):
         product = only_user(graph, top)
         if product is None or product.op not in ("multiply", "divide"):
-            return None
+            break
         top = product.outputs[0]
         number, leaves, nodes = factors(graph, top)
         if leaves == expected and close(number, 0.5):
-            members = graph.order(frozenset((*argument, curve.id, one_plus.id, *nodes)))
-            return Match(x, members, top) if closed(graph, members, top) else None
-    return None
+            members = graph.order(frozenset((*members, *nodes)))
+            return first_escape(graph, members, top) or Match(x, members, top)
+        members = (*members, product.id)
+    if len(graph.users(top)) > 1 and number != 0.5:
+        return ESCAPES, f"{top} is read by {', '.join(user.id for user in graph.users(top)[:3])}"
+    return ATTRIBUTE, f"the product is {number:g} * x * (1 + curve) where 0.5 is expected"
 
 
 def _erf_argument(graph: Graph, curve: Node) -> tuple[str, tuple[str, ...]] | None:
@@ -311,3 +353,16 @@ def producers_chain(graph: Graph, name: str, ops: frozenset[str] | None = None, 
             chain.append(node.id)
             frontier += [inp for inp in node.inputs if graph.values[inp].producer is not None]
     return graph.order(frozenset(chain))
+
+
+def no_producers(graph: Graph, name: str) -> Why:
+    """Why :func:`producers_chain` of a value is empty."""
+    node = graph.producer(name)
+    if node is None or node.kind not in ("elementwise", "broadcast"):
+        return OPERATOR, f"{made_by(graph, name)} where elementwise or broadcast is expected"
+    if len(node.outputs) == 1 and (len(graph.users(name)) > 1 or graph.is_output(name)):
+        readers = ", ".join(user.id for user in graph.users(name)[:3])
+        return ESCAPES, f"{name} of {node.op} is read by {readers}" + (
+            " and is an output of the model" if graph.is_output(name) else ""
+        )
+    return SHAPE, f"{name} of {node.op} is not read as it is"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ...graph import Graph, Node
 from ..categories import ATTRIBUTE, DTYPE, ESCAPES, NOT_CONSTANT, OPERATOR, RANK, SHAPE
-from ..matching import Match, close, scalar
+from ..matching import Match, close, made_by, readers_outside, scalar
 from ._pattern import COMMUTATIVE, Anything, Bind, Constant, Finder, OneOf, Op, Pattern, Producers, Region, Repeat
 
 LIMIT = 20_000  # operand tests at one root; a pattern that needs more is given up there
@@ -190,7 +190,7 @@ class Matcher:
         matches = _regions(self.graph, pattern.finder).get(value, ())
         if not matches:
             title = pattern.finder.__name__.strip("_").replace("_", " ")
-            self._fail(found, value, OPERATOR, f"{_made(self.graph, value)} where one of the {title} is expected")
+            self._fail(found, value, OPERATOR, f"{made_by(self.graph, value)} where one of the {title} is expected")
         for match in matches:
             yield from self.match(pattern.inner, match.source, Found(found.nodes.union(match.nodes), found.bound))
 
@@ -219,7 +219,7 @@ def refusal(graph: Graph, pattern: Op, value: str, node: Node | None) -> tuple[s
     kind_fits = node is not None and (not pattern.kinds or node.kind in pattern.kinds)
     if node is None or (pattern.names and node.op not in pattern.names) or not kind_fits:
         wanted = " or ".join(pattern.names or pattern.kinds or ("an operator",))
-        return OPERATOR, f"{_made(graph, value)} where {wanted} is expected", False
+        return OPERATOR, f"{made_by(graph, value)} where {wanted} is expected", False
     where, result = f"{node.op} ({node.id})", graph.values[value]
     for name, expected in pattern.attrs.items():
         if not _attribute_fits(name, node.attrs.get(name), expected, graph, node):
@@ -236,26 +236,8 @@ def refusal(graph: Graph, pattern: Op, value: str, node: Node | None) -> tuple[s
     return None
 
 
-def readers_outside(graph: Graph, node: Node, nodes: frozenset[str]) -> str:
-    """``lv3 is read by lv7 too`` when somebody outside of ``nodes`` reads a result of the node; "" otherwise."""
-    for out in node.outputs:
-        if graph.is_output(out):
-            return f"{out} of {node.op} is an output of the model"
-        others = [user.id for user in graph.users(out) if user.id not in nodes]
-        if others:
-            return f"{out} of {node.op} is read by {', '.join(others[:3])} too"
-    return ""
-
-
 def _ordered(bound: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(bound.items())) if bound else ()
-
-
-def _made(graph: Graph, value: str) -> str:
-    node = graph.producer(value)
-    if node is not None:
-        return f"{node.op} ({node.id})"
-    return f"{value}, {'a constant' if graph.values[value].is_constant else 'an input'},"
 
 
 def _item(node: Node, value: str) -> int:

@@ -1,5 +1,7 @@
 """Fusion rules: one file each, most specific first (ties between rules go to the earlier one)."""
 
+from collections.abc import Callable
+
 from ._base import Candidate, Refusal, Rule
 from ._pattern import PatternRule
 from ._relax_pattern import RelaxPatternRule
@@ -12,18 +14,21 @@ from .gelu import Gelu
 from .parallel_matmul import ParallelMatmul
 from .reduction import Reduction
 from .residual_norm import ResidualNorm
+from .rotary_projection import RotaryProjection
+from .shared_reads import SharedReads
+from .sibling_kernels import SiblingKernels
 from .softmax import Softmax
 from .swiglu import SwiGLU
 
-_BUILTIN: tuple[type[Rule], ...] = (
-    Attention, SwiGLU, ConvBnRelu, BiasActivation, Gelu, ResidualNorm, Softmax, ParallelMatmul, Reduction,
-    ElementwiseChain,
+_BUILTIN: tuple[Callable[[], Rule], ...] = (
+    Attention, RotaryProjection, SwiGLU, ConvBnRelu, BiasActivation, Gelu, ResidualNorm, Softmax, ParallelMatmul,
+    Reduction, ElementwiseChain, SharedReads, SiblingKernels,
 )  # fmt: skip
 
 
 def builtin_rules() -> tuple[Rule, ...]:
     """The built-in rules, in the order in which the planner asks them."""
-    return tuple(rule_class() for rule_class in _BUILTIN)
+    return tuple(make() for make in _BUILTIN)
 
 
 __all__ = [

@@ -7,20 +7,22 @@ from itertools import islice
 
 from ...graph import Graph, Node
 from ..categories import ESCAPES
+from ..matching import readers_outside
 from ..patterns import Found, Pattern
-from ..patterns._match import Matcher, readers_outside
+from ..patterns._match import Matcher
 from ._base import Candidate, Kind, Refusal, Rule
 
 MATCHES = 8  # alternatives at one root that are looked at for one without an escaping value
 Check = Callable[[Graph, Found], tuple[str, str] | None]
+Reason = Callable[[Graph, Found], str]
 
 
 class PatternRule(Rule):
     """Proposes what a pattern matches, one candidate a root, and says of near misses what stopped them.
 
     ``private``: inner values that are read outside the match are a refusal ("inner value escapes"); otherwise they
-    become further outputs of the kernel. ``where``: a last look at a match in Python, which gives None or (category,
-    detail) to refuse it.
+    become further outputs of the kernel. ``reason`` may be a function of graph and match. ``where``: a last look at a
+    match in Python, which gives None, or (category, detail) to refuse it.
 
     >>> from workbench.fusion.patterns import anything, op
     >>> from workbench.graph import from_text
@@ -44,7 +46,7 @@ class PatternRule(Rule):
         summary: str = "",
         kind: Kind = "vertical",
         private: bool = True,
-        reason: str = "",
+        reason: str | Reason = "",
         example: str = "",
         extendable: bool = True,
         where: Check | None = None,
@@ -93,4 +95,5 @@ class PatternRule(Rule):
     def _candidate(self, graph: Graph, root: Node, found: Found) -> Candidate:
         nodes = graph.order(found.nodes)
         private = tuple(node for node in nodes if node != root.id) if self.private else ()
-        return Candidate(self.name, self.kind, nodes, self.reason, private=private)
+        reason = self.reason(graph, found) if callable(self.reason) else self.reason
+        return Candidate(self.name, self.kind, nodes, reason, private=private)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ...graph import Graph, Node
+from ..categories import ARGUMENTS, CYCLE, OPERATOR, OUTPUTS, SIZE_LIMIT
 from ..legality import MAX_ARGUMENTS, MAX_OUTPUTS, Reachability
 from ..matching import LAYOUT
-from ._base import Candidate, Rule
+from ._base import Candidate, Refusal, Rule
 
 # One expression of more operators than this takes longer to compile than it saves: with decision-tree networks a
 # depth near 50 was best, https://github.com/apache/tvm/pull/6327.
@@ -77,7 +78,17 @@ class ElementwiseChain(Rule):
     kind = "vertical"
     summary = "connected elementwise, broadcast and layout operators in one loop nest"
 
-    def propose(self, graph: Graph) -> Iterator[Candidate]:
+    example = """
+        x: float32[1, 32, 32, 3]
+        t: float32[32, 1]
+        logs: float32[1, 32, 32, 3] = log(x)
+        view: float32[32, 32, 3] = squeeze(logs){axis=(0,)}
+        thin: float32[32, 1] = exp(t)
+        thick: float32[32, 1] = tanh(thin)
+        y: float32[32, 32, 3] = add(view, thick)
+        return y"""
+
+    def propose(self, graph: Graph) -> Iterator[Candidate | Refusal]:
         members = [node for node in graph.nodes if fusible(node)]
         pointwise = [node for node in members if node.kind in ("elementwise", "broadcast")]
         seen: set[tuple[str, ...]] = set()
@@ -89,3 +100,35 @@ class ElementwiseChain(Rule):
                 where = ", cut where a thin result is broadcast" if cut else ""
                 reason = f"{len(nodes)} elementwise operators in one pass over memory{where}"
                 yield Candidate(self.name, self.kind, nodes, reason)
+        yield from self._refusals(graph, grow(graph, members, False))
+
+    def _refusals(self, graph: Graph, groups: list[tuple[str, ...]]) -> Iterator[Refusal]:
+        """One for each edge at an elementwise operator that no chain holds."""
+        owner = {node: index for index, group in enumerate(groups) for node in group}
+        for node in graph.nodes:
+            for user in graph.successors(node.id):
+                if owner.get(node.id, -1) == owner.get(user.id, -2):
+                    continue
+                kinds = {node.kind, user.kind}
+                if kinds.isdisjoint({"elementwise", "broadcast"}):
+                    continue
+                yield Refusal(self.name, (node.id, user.id), *_apart(graph, groups, owner, node, user))
+
+
+def _apart(
+    graph: Graph, groups: list[tuple[str, ...]], owner: dict[str, int], node: Node, user: Node
+) -> tuple[str, str]:
+    """Why two neighbours are in no chain together."""
+    for end in (node, user):
+        if not fusible(end):
+            return OPERATOR, f"{end.op} ({end.id}) where elementwise, broadcast or layout is expected"
+    ends = [groups[owner[end.id]] if end.id in owner else (end.id,) for end in (node, user)]
+    merged = [*ends[0], *ends[1]]
+    if between := Reachability.of(graph).between(merged):
+        return CYCLE, f"{between[0]} lies on a path out of {'+'.join(ends[0][:3])} and into {'+'.join(ends[1][:3])}"
+    if len(merged) > MAX_NODES:
+        return SIZE_LIMIT, f"{len(merged)} operators, at most {MAX_NODES} are one chain"
+    outputs = len(graph.group_outputs(merged))
+    if outputs > MAX_OUTPUTS:
+        return OUTPUTS, f"{outputs} values are read outside the group, at most {MAX_OUTPUTS} may be"
+    return ARGUMENTS, f"more than {MAX_ARGUMENTS} tensor arguments"

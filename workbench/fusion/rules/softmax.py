@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ...graph import Graph
-from ..matching import producers_chain
-from ._base import Candidate, Rule
+from ..patterns import Found, op, producers
+from ._pattern import PatternRule
+
+PATTERN = op("nn.softmax", "nn.log_softmax", inputs=[producers(op(kind=("elementwise", "broadcast")), min=1)])
 
 
-class Softmax(Rule):
+class Softmax(PatternRule):
     """``softmax(where(mask, x / 8, -inf))`` -> one kernel, a row at a time."""
 
-    name = "softmax"
-    kind = "vertical"
-    summary = "softmax with the scale, mask and casts in front of it"
+    def __init__(self) -> None:
+        super().__init__(
+            name="softmax",
+            pattern=PATTERN,
+            summary="softmax with the scale, mask and casts in front of it",
+            reason=_reason,
+            example="""
+                x: float32[8, 512, 512]
+                mask: bool[1, 512, 512]
+                scaled: float32[8, 512, 512] = divide(x, 8.0)
+                least: float32 = -1e9
+                masked: float32[8, 512, 512] = where(mask, scaled, least)
+                y: float32[8, 512, 512] = nn.softmax(masked){axis=-1}
+                return y""",
+        )
 
-    def propose(self, graph: Graph) -> Iterator[Candidate]:
-        for node in graph.nodes:
-            if node.op not in ("nn.softmax", "nn.log_softmax"):
-                continue
-            before = producers_chain(graph, node.inputs[0])
-            if before:
-                ops = ", ".join(graph.node(n).op for n in before)
-                reason = f"{ops} applied to the row that the softmax has in cache"
-                yield Candidate(self.name, self.kind, graph.order(frozenset((*before, node.id))), reason)
+
+def _reason(graph: Graph, found: Found) -> str:
+    before = graph.order(found.nodes)[:-1]
+    return f"{', '.join(graph.node(n).op for n in before)} applied to the row that the softmax has in cache"

@@ -4,50 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...graph import Graph, Node
-from ..matching import activations, bias_of, other_operand, produced_by, used_only_by
-from ._base import Candidate, Rule
+from ...graph import Graph
+from ..matching import Match, activations, bias_of
+from ..patterns import anything, op, region
+from ._pattern import PatternRule
+
+GATES = ("nn.silu", "sigmoid", "nn.gelu", "nn.gelu_tanh", "erf")
 
 
-class SwiGLU(Rule):
+def gates(graph: Graph) -> Iterator[Match]:
+    """Activations that gate: SiLU and GELU, as operators or written out, and sigmoid."""
+    for matches in activations(graph).values():
+        yield from (match for match in matches if graph.node(match.nodes[0]).op in GATES)
+
+
+def linear_layers(graph: Graph) -> Iterator[Match]:
+    """Each matmul, and each matmul with its bias."""
+    for node in graph.nodes:
+        if node.op == "matmul":
+            product = node.outputs[0]
+            yield Match(node.inputs[0], (node.id,), product)
+            for add in graph.users(product):
+                if bias_of(graph, node, add, product) is not None:
+                    yield Match(node.inputs[0], (node.id, add.id), add.outputs[0])
+
+
+_x = anything("x")
+_linear = region(linear_layers, _x)
+PATTERN = op("multiply", inputs=[region(gates, _linear), _linear])
+
+
+class SwiGLU(PatternRule):
     """``silu(x @ W) * (x @ V)`` -> one kernel that reads x once and keeps both products in registers."""
 
-    name = "swiglu"
-    kind = "vertical"
-    summary = "silu(x @ W) * (x @ V), also with biases, and with GELU for silu"
-
-    def propose(self, graph: Graph) -> Iterator[Candidate]:
-        for matches in activations(graph).values():
-            for gate in matches:
-                if graph.node(gate.nodes[0]).op not in ("nn.silu", "sigmoid", "nn.gelu", "nn.gelu_tanh", "erf"):
-                    continue
-                for product in graph.users(gate.output):
-                    up = other_operand(product, gate.output)
-                    if product.op != "multiply" or up is None:
-                        continue
-                    left, right = linear(graph, gate.source), linear(graph, up)
-                    if left is None or right is None or left[0].inputs[0] != right[0].inputs[0]:
-                        continue
-                    nodes = graph.order({n.id for n in (*left, *right)} | {*gate.nodes, product.id})
-                    if not _closed(graph, nodes, product):
-                        continue
-                    reason = "gate and up projection share their input; the gate is applied to tiles in registers"
-                    yield Candidate(self.name, self.kind, nodes, reason, private=nodes[:-1])
-
-
-def linear(graph: Graph, name: str) -> tuple[Node, ...] | None:
-    """The matmul (and bias add) that makes a value, matmul first; None when something else does."""
-    matmul = produced_by(graph, name, "matmul")
-    if matmul is not None:
-        return (matmul,)
-    add = produced_by(graph, name, "add")
-    for operand in add.inputs if add is not None else ():
-        matmul = produced_by(graph, operand, "matmul")
-        if add is not None and matmul is not None and bias_of(graph, matmul, add, operand) is not None:
-            return (matmul, add)
-    return None
-
-
-def _closed(graph: Graph, nodes: tuple[str, ...], product: Node) -> bool:
-    inner = [out for node in nodes if node != product.id for out in graph.node(node).outputs]
-    return all(used_only_by(graph, out, nodes) for out in inner)
+    def __init__(self) -> None:
+        super().__init__(
+            name="swiglu",
+            pattern=PATTERN,
+            summary="silu(x @ W) * (x @ V), also with biases, and with GELU for silu",
+            reason="gate and up projection share their input; the gate is applied to tiles in registers",
+            example="""
+                x: float32[128, 512]
+                W: float32[512, 1408] = const
+                V: float32[512, 1408] = const
+                gate: float32[128, 1408] = matmul(x, W)
+                up: float32[128, 1408] = matmul(x, V)
+                silu: float32[128, 1408] = nn.silu(gate)
+                y: float32[128, 1408] = multiply(silu, up)
+                return y""",
+        )
