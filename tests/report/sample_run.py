@@ -94,6 +94,29 @@ def workload_key(group: str) -> str:
     return {"g6": "g3"}.get(group, group).encode().hex().ljust(64, "0")
 
 
+def decided(
+    boundary: str,
+    rule: str,
+    verdict: Any,
+    category: str,
+    predicted: dict[str, float],
+    factors: Factors | None,
+    reason: str,
+    measured: dict[str, float] | None = None,
+    expected: Any = None,
+) -> Decision:
+    """A decision whose predictions are within a factor of 1.5 and whose measurements within 2 %."""
+    return Decision(
+        boundary, rule, verdict, predicted, measured, factors, reason,
+        nodes=() if "->" in boundary else tuple(boundary.split("+")),
+        kind="" if "->" in boundary else "vertical",
+        category=category,
+        predicted_range_us={name: (us / 1.5, us * 1.5) for name, us in predicted.items()},
+        measured_range_us={name: (us * 0.98, us * 1.02) for name, us in (measured or {}).items()},
+        expected=expected,
+    )  # fmt: skip
+
+
 def plan() -> FusionPlan:
     groups = tuple(
         Group(
@@ -109,23 +132,26 @@ def plan() -> FusionPlan:
         )
         for name, rule, kind, nodes, _, _, us, _, _ in GROUPS
     )
-    factors = Factors(2 * ACTIVATION, 2, 15.2, 61.7, 1.0, 256, 0.6)
+    factors = Factors(2 * ACTIVATION, 2, 15.2, 61.7, 1.0, 256, 0.6, 0.0, "L3", "memory", "compute", 0.11, 5)
+    thin = Factors(ACTIVATION, 2, 61.7, 64.0, 512.0, 4, 2.2, 3.2e9, "memory", "compute", "compute", 0.14, 7)
     decisions = (
-        Decision(
-            "lv18+lv19+lv20", "gelu", "fuse", {"fused": 2928.0, "unfused": 3710.0}, None, factors,
-            "saves 2 launches and 1.05 MB that are written and read again",
+        decided(
+            "lv18+lv19+lv20", "gelu", "fuse", "fused", {"fused": 2928.0, "unfused": 3710.0}, factors,
+            "saves 2 launches and 1.05 MB that are written and read again", expected="fuse",
         ),
-        Decision(
-            "lv9+lv10+lv11+lv12", "attention", "fuse", {"fused": 1016.0, "unfused": 2390.0, "partial": 1800.0},
-            None, factors, "the score matrix (2.1 MB) never reaches memory",
+        decided(
+            "lv9+lv10+lv11+lv12", "attention", "fuse", "fused",
+            {"fused": 1016.0, "unfused": 2390.0, "partial": 1800.0}, factors,
+            "the score matrix (2.1 MB) never reaches memory", expected="fuse",
         ),
-        Decision(
-            "lv21+lv22+lv23+lv24", "residual_norm", "split", {"fused": 4400.0, "unfused": 3603.0}, None,
-            Factors(ACTIVATION, 2, 61.7, 64.0, 1.0, 4, 2.2),
+        decided(
+            "lv21+lv22+lv23+lv24", "residual_norm", "split", "measured slower",
+            {"fused": 3500.0, "unfused": 3603.0}, thin,
             "refused: the norm needs whole rows, which leaves 4 independent iterations for the matmul",
+            {"fused": 4400.0, "unfused": 3603.0, "partial": 3590.0}, expected="tie",
         ),
-        Decision(
-            "lv5->lv6", "edge", "tie", {"fused": 118.2, "unfused": 118.0}, None, None,
+        decided(
+            "lv5->lv6", "", "tie", "tie", {"fused": 118.2, "unfused": 118.0}, None,
             "left: reshape feeds attention with another layout",
         ),
     )  # fmt: skip

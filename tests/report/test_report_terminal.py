@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from golden_files import check_golden
 from rich.console import Console
+from sample_plans import edge_explanation, node_explanation, plan_comparison
 from sample_run import MEASURED, TARGET, TVM, plan, sample_run, tune
 
 from workbench.report import compare
 from workbench.report import format as fmt
-from workbench.report.terminal import comparison_tables, plan_tables, run_tables, store_table, tune_table
+from workbench.report.plan_tables import explanation_tables, plan_comparison_tables, plan_tables
+from workbench.report.terminal import comparison_tables, run_tables, store_table, tune_table
 from workbench.store.summary import StoreSummary, TargetSummary
 
 
@@ -40,6 +42,9 @@ TABLES = {
     ),
     "run_cached": lambda: run_tables(sample_run(tune=tune(cached=True))),
     "plan": lambda: plan_tables(plan()),
+    "explain_node": lambda: explanation_tables(node_explanation()),
+    "explain_edge": lambda: explanation_tables(edge_explanation()),
+    "compare_plans": lambda: plan_comparison_tables(plan_comparison()),
     "tune": lambda: [tune_table(tune())],
     "compare": lambda: comparison_tables(
         compare(sample_run(), sample_run(variants={"planned": 13.0, "greedy": "wrong"}, tune=tune(schedule_seed=1)))

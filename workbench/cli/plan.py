@@ -13,6 +13,7 @@ from ._options import (
     Json,
     ModelArgument,
     PlannerName,
+    PlanPath,
     RulesPath,
     StorePath,
     TargetName,
@@ -22,6 +23,14 @@ from ._options import (
 )
 
 
+def _print_schema(value: bool) -> None:
+    if value:
+        from ..fusion.schema import json_schema
+
+        print_json(json_schema())
+        raise typer.Exit
+
+
 def plan(
     model: ModelArgument,
     batch: Batch = None,
@@ -29,10 +38,23 @@ def plan(
     threads: Threads = None,
     rules: RulesPath = None,
     planner: PlannerName = "predict",
+    plan_file: PlanPath = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            "--explain", metavar="NODE", help="Say all about a node (lv3) or an edge (lv3->lv4).", show_default=False
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the plan as JSON to this file.", show_default=False)
     ] = None,
     store: StorePath = None,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", callback=_print_schema, is_eager=True, help="Print the JSON Schema of plans and exit."
+        ),
+    ] = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -41,14 +63,23 @@ def plan(
     Example: workbench plan encoder -o plan.json
     """
     from .. import api
-    from ..report.terminal import plan_tables
+    from ..fusion import builtin_rules, load_rules
+    from ..fusion.explain import explain as explain_subject
+    from ..report.plan_tables import explanation_tables, plan_tables
     from ..targets import resolve
 
     loaded = api.load(model, batch=batch)
-    made = api.plan(loaded, resolve(target, threads=threads), rules=rules, planner=planner, store=store)
+    made = api.plan(loaded, resolve(target, threads=threads), rules=rules, planner=planner, plan=plan_file, store=store)
     if out is not None:
         made.save(out)
-    if as_json:
+    if explain is not None:
+        asked = (*(() if rules is None else load_rules(rules)), *builtin_rules())
+        explanation = explain_subject(made, asked, explain)
+        if as_json:
+            print_json(explanation.to_json())
+        else:
+            show(*explanation_tables(explanation))
+    elif as_json:
         print_json(made.to_json())
     else:
         show(*plan_tables(made))
