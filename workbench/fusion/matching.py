@@ -245,8 +245,9 @@ def _half_product(graph: Graph, x: str, one_plus: Node, before: tuple[str, ...])
             members = graph.order(frozenset((*members, *nodes)))
             return first_escape(graph, members, top) or Match(x, members, top)
         members = (*members, product.id)
-    if len(graph.users(top)) > 1 and number != 0.5:
-        return ESCAPES, f"{top} is read by {', '.join(user.id for user in graph.users(top)[:3])}"
+    if graph.users(top) and only_user(graph, top) is None:
+        also = " and is an output of the model" if graph.is_output(top) else ""
+        return ESCAPES, f"{top} is read by {', '.join(user.id for user in graph.users(top)[:3])}{also}"
     return ATTRIBUTE, f"the product is {number:g} * x * (1 + curve) where 0.5 is expected"
 
 

@@ -34,7 +34,7 @@ from .graph import Graph, Node, Value
 _TYPED = re.compile(r"\s*([\w.]+)\s*:\s*([a-z]\w*)\s*(?:\[([\d\s,]*)\])?\s*")
 _TUPLE = re.compile(r"\s*([\w.]+)\s*:\s*\((.*)\)\s*")
 _CALL = re.compile(r"\s*([\w.:]+)\s*\(([^(){}]*)\)\s*(?:\{(.*)\})?\s*")
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf)", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
 
 
 def from_text(text: str, name: str = "graph") -> Graph:
@@ -62,14 +62,14 @@ def to_text(graph: Graph) -> str:
 
     Attributes that are no plain values (a user's tensor program) and those that are None are left out.
     """
-    lines = [_typed(graph.values[name]) for name in graph.inputs]
+    lines = [typed(graph.values[name]) for name in graph.inputs]
     read = dict.fromkeys(name for node in graph.nodes for name in node.inputs)
     constants = [graph.values[name] for name in (*read, *graph.outputs) if graph.values[name].is_constant]
     inline = {value.name for value in constants if value.shape == () and not graph.is_output(value.name)}
     numbered = {name for name in inline if _plain_number(graph, name)}
     for value in dict.fromkeys(constants):
         if value.name not in numbered:
-            lines.append(f"{_typed(value)} = {_literal(value) if value.shape == () else 'const'}")
+            lines.append(f"{typed(value)} = {_literal(value) if value.shape == () else 'const'}")
     lines += [_node_line(graph, node, numbered) for node in graph.nodes]
     return "\n".join([*lines, f"return {', '.join(graph.outputs)}"]) + "\n"
 
@@ -207,15 +207,16 @@ def _at_equals(text: str) -> tuple[str, str, str]:
     return left, equals, right + brace + attributes
 
 
-def _typed(value: Value) -> str:
+def typed(value: Value) -> str:
+    """``x: float32[8, 16]``."""
     extents = f"[{', '.join(map(str, value.shape))}]" if value.shape else ""
     return f"{value.name}: {value.dtype}{extents}"
 
 
 def _literal(value: Value) -> str:
-    number = float(np.asarray(value.data).reshape(()))
-    text = f"{number:.9g}"
-    return text if value.dtype.startswith(("int", "uint", "bool")) or not text.lstrip("-").isdigit() else f"{text}.0"
+    """The shortest number that gives the constant back in its own dtype."""
+    data = np.asarray(value.data).reshape(())[()]
+    return str(int(data)) if value.dtype.startswith(("int", "uint", "bool")) else str(data)
 
 
 def _plain_number(graph: Graph, name: str) -> bool:
@@ -227,7 +228,7 @@ def _plain_number(graph: Graph, name: str) -> bool:
 
 
 def _node_line(graph: Graph, node: Node, numbers: set[str]) -> str:
-    results = [_typed(graph.values[out]) for out in node.outputs]
+    results = [typed(graph.values[out]) for out in node.outputs]
     made = f"{node.id}: ({', '.join(results)})" if "tuple_items" in node.attrs else results[0]
     read = ", ".join(_literal(graph.values[name]) if name in numbers else name for name in node.inputs)
     attrs = ", ".join(f"{name}={value!r}" for name, value in _plain_attributes(node))

@@ -35,12 +35,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Miss:
-    """Where a match failed: what had matched, with the node ``at`` that did not, and why."""
+    """Where a match failed: what had matched, with the node ``at`` that did not, and why.
+
+    ``matched`` counts the operators that did.
+    """
 
     nodes: frozenset[str]
     at: str | None
     category: str
     detail: str
+    matched: int
 
 
 Key = tuple[int, int, str, tuple[tuple[str, str], ...]]
@@ -200,13 +204,15 @@ class Matcher:
         # The operator that does not fit is part of what was looked at.
         producer = None if value is None else self.graph.values[value].producer
         nodes = found.nodes if producer is None else found.nodes | {producer}
-        self._reached, self.miss = len(found.nodes), Miss(nodes, producer, category, detail)
+        self._reached = len(found.nodes)
+        self.miss = Miss(nodes, producer, category, detail, self._reached)
 
     def _fail_again(self, found: Found, miss: Miss | None) -> None:
         """The path to the old failure is another root's: what is told here is where it ended."""
         if miss is not None and len(found.nodes) + 1 > self._reached:
             nodes = found.nodes if miss.at is None else found.nodes | {miss.at}
-            self._reached, self.miss = len(found.nodes) + 1, Miss(nodes, miss.at, miss.category, miss.detail)
+            self._reached = len(found.nodes) + 1
+            self.miss = Miss(nodes, miss.at, miss.category, miss.detail, self._reached)
 
 
 def find(graph: Graph, pattern: Pattern, value: str) -> Found | None:

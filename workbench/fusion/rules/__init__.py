@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from ._base import Candidate, Refusal, Rule
+from ._example import Example, example_of
 from ._pattern import PatternRule
 from ._relax_pattern import RelaxPatternRule
 from ._user import load_rules, propose, rule
@@ -32,5 +33,6 @@ def builtin_rules() -> tuple[Rule, ...]:
 
 
 __all__ = [
-    "Candidate", "PatternRule", "Refusal", "RelaxPatternRule", "Rule", "builtin_rules", "load_rules", "propose", "rule",
+    "Candidate", "Example", "PatternRule", "Refusal", "RelaxPatternRule", "Rule", "builtin_rules", "example_of",
+    "load_rules", "propose", "rule",
 ]  # fmt: skip

@@ -22,7 +22,8 @@ class PatternRule(Rule):
 
     ``private``: inner values that are read outside the match are a refusal ("inner value escapes"); otherwise they
     become further outputs of the kernel. ``reason`` may be a function of graph and match. ``where``: a last look at a
-    match in Python, which gives None, or (category, detail) to refuse it.
+    match in Python, which gives None, or (category, detail) to refuse it. ``near``: how many operators must
+    have matched for a miss to be worth a word; more than 1 where the root is as common as an add.
 
     >>> from workbench.fusion.patterns import anything, op
     >>> from workbench.graph import from_text
@@ -50,8 +51,9 @@ class PatternRule(Rule):
         example: str = "",
         extendable: bool = True,
         where: Check | None = None,
+        near: int = 1,
     ) -> None:
-        self.pattern, self.private, self.where = pattern, private, where
+        self.pattern, self.private, self.where, self.near = pattern, private, where, near
         self.name = name  # type: ignore[misc]
         self.kind = kind  # type: ignore[misc]
         self.summary = summary or f"pattern {name}"  # type: ignore[misc]
@@ -79,7 +81,7 @@ class PatternRule(Rule):
                     return
                 refused = refused or Refusal(self.name, graph.order(found.nodes), *why)
             miss = matcher.miss
-            if refused is None and miss is not None:
+            if refused is None and miss is not None and miss.matched >= self.near:
                 refused = Refusal(self.name, graph.order(miss.nodes), miss.category, miss.detail)
         if refused is not None:
             yield refused

@@ -27,6 +27,7 @@ class RotaryProjection(PatternRule):
             pattern=PATTERN,
             summary="rotary embedding (halves swapped, cos and sin) in the query or key projection",
             reason="the projected rows are rotated while they are in cache",
+            near=3,
             example="""
                 x: float32[1, 128, 512]
                 W: float32[512, 512] = const

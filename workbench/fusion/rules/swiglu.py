@@ -43,6 +43,7 @@ class SwiGLU(PatternRule):
             pattern=PATTERN,
             summary="silu(x @ W) * (x @ V), also with biases, and with GELU for silu",
             reason="gate and up projection share their input; the gate is applied to tiles in registers",
+            near=2,
             example="""
                 x: float32[128, 512]
                 W: float32[512, 1408] = const
