@@ -20,6 +20,7 @@ from .compare import compare
 from .compile import compile_command
 from .models import models
 from .plan import plan
+from .rules import rules
 from .run import run
 from .tune import tune
 
@@ -35,6 +36,7 @@ app = typer.Typer(
     epilog="Start with: workbench run residual_layernorm --trials-per-task 16 --out out",
 )
 app.command("models")(models)
+app.command("rules")(rules)
 app.command("plan")(plan)
 app.command("tune")(tune)
 app.command("run")(run)
