@@ -17,7 +17,9 @@ from ..errors import WorkbenchError
 from . import _options
 from .cache import cache
 from .compare import compare
+from .compare_plans import compare_plans
 from .compile import compile_command
+from .costmodel import costmodel
 from .models import models
 from .plan import plan
 from .rules import rules
@@ -42,7 +44,9 @@ app.command("tune")(tune)
 app.command("run")(run)
 app.command("compile")(compile_command)
 app.command("compare")(compare)
+app.command("compare-plans")(compare_plans)
 app.command("cache")(cache)
+app.add_typer(costmodel, name="costmodel")
 
 
 def _version(value: bool) -> None:

@@ -25,6 +25,12 @@ from .profit import KernelWork, Nest, parallelism, pressure, work_of
 FAMILIES = ("single", "parallel", "attention", "unscheduled")
 NORMS = frozenset({"nn.layer_norm", "nn.rms_norm", "nn.group_norm", "nn.instance_norm", "nn.batch_norm"})
 GATHERS = frozenset({"take", "gather_elements", "gather_nd"})
+# Operators that are lowered to several loop nests: how many reductions each has (others one), and which of them end
+# with a pass over their elements, which is inlined like any elementwise operator where nobody outside reads it.
+REDUCTIONS = {"nn.softmax": 2, "nn.log_softmax": 2, "nn.layer_norm": 2, "nn.group_norm": 2, "nn.instance_norm": 2}
+REDUCTIONS |= {"variance": 2, "std": 2}
+FINISHED = frozenset({*REDUCTIONS, "nn.rms_norm", "mean"} - {"variance"})
+FINISHED_POOLS = ("nn.avg_pool", "nn.adaptive_avg_pool")
 SLOW_FUNCTION = 16.0  # operations an element from which on a function is a polynomial or a library call
 
 Flag = Callable[[Graph, Node], bool]
@@ -98,7 +104,7 @@ _PROBES: tuple[dict[str, Any], ...] = (
     },
 )
 
-_analytic = AnalyticCostModel()
+ANALYTIC = AnalyticCostModel()  # shared, since it keeps what it has worked out
 _known: weakref.WeakKeyDictionary[Graph, dict[tuple[frozenset[str], Target], np.ndarray]] = weakref.WeakKeyDictionary()
 _flags: weakref.WeakKeyDictionary[Graph, dict[str, tuple[bool, ...]]] = weakref.WeakKeyDictionary()
 
@@ -123,7 +129,7 @@ def feature_table(graph: Graph, kernels: Sequence[Iterable[str]], target: Target
 
 def _row(graph: Graph, members: Sequence[str], target: Target) -> list[float]:
     work = work_of(graph, members)
-    seconds = _analytic.seconds(graph, members, target)
+    seconds = ANALYTIC.seconds(graph, members, target)
     flops = work.flops
     moved_in, moved_out, temporary = (
         float(sum(graph.values[name].bytes for name in names))
@@ -153,7 +159,7 @@ def _row(graph: Graph, members: Sequence[str], target: Target) -> list[float]:
         float(sum(1 for name in work.inputs if graph.values[name].shape)),
         float(len(work.outputs)),
         _element_bytes(graph, work),
-        float(len(work.nests)),
+        float(lowered_nests(work)),
         float(sum(nest.root.kind == "contraction" for nest in work.nests)),
         float(sum(nest.root.kind == "reduction" for nest in work.nests)),
         float(len(transposed)),
@@ -162,6 +168,18 @@ def _row(graph: Graph, members: Sequence[str], target: Target) -> list[float]:
         *(float(contraction_family(graph, members) == name) for name in FAMILIES),
         *flags,
     ]
+
+
+def lowered_nests(work: KernelWork) -> int:
+    """How many loop nests the kernel has once everything that can be inlined is inlined."""
+    count = 0
+    for root in (nest.root for nest in work.nests):
+        if root.kind != "reduction":
+            count += 1
+            continue
+        finished = root.op in FINISHED or root.op.startswith(FINISHED_POOLS)
+        count += REDUCTIONS.get(root.op, 1) + (finished and not set(root.outputs).isdisjoint(work.outputs))
+    return count
 
 
 def _log(value: float) -> float:

@@ -17,7 +17,6 @@ from ...targets.target import Target
 from .. import features
 from . import _boosting
 from ._base import CostModel, Prediction
-from .analytic import AnalyticCostModel
 from .evaluate import Evaluation, evaluate, fold_of
 from .samples import Sample, is_view
 
@@ -45,7 +44,7 @@ class LearnedCostModel(CostModel):
         self.evaluation = evaluation
         self.target: Mapping[str, Any] = dict(target)  # kind, device, mcpu, threads, key: whose kernels these were
         self._booster, self._widen = booster, widen
-        self._analytic = AnalyticCostModel()
+        self._analytic = features.ANALYTIC
 
     @property
     def kernels(self) -> int:
@@ -67,7 +66,7 @@ class LearnedCostModel(CostModel):
                 "models, or use the analytic one"
             )
         rows = np.stack([features.features(one.graph, one.nodes, target) for one in usable])
-        analytic = np.log([AnalyticCostModel().seconds(one.graph, one.nodes, target) for one in usable])
+        analytic = np.log([features.ANALYTIC.seconds(one.graph, one.nodes, target) for one in usable])
         measured = np.log([one.seconds for one in usable])
         fold = fold_of(sequences)
         found = _boosting.held_out(rows, measured - analytic, fold)
