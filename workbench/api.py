@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import job
 from .errors import PlanError
 from .faces import face as best_face
-from .fusion import FusionPlan, Rule, load_rules
+from .fusion import Constraints, FusionPlan, Rule, load_rules
 from .fusion import load_plan as read_plan
 from .graph import from_model
 from .kernels import Executable, compile_model, lower
@@ -52,24 +52,52 @@ def plan(
     *,
     rules: Rules = None,
     planner: str = "predict",
+    objective: str = "latency",
+    cost_model: str = "auto",
+    max_nodes: int | None = None,
+    rules_off: Sequence[str] = (),
     plan: FusionPlan | str | Path | None = None,
+    minutes: float | None = None,
+    trials_per_task: int | None = 16,
     store: Store | str | Path | None = None,
+    quiet: bool = False,
 ) -> FusionPlan:
     """Decides which operators become one kernel, with a reason for every boundary.
 
     ``rules``: a file of your own rules, used beside the built-in ones, or a sequence of Rule objects used instead of
-    them. ``plan``: a plan document to read instead of making one; where its groups break its own pins, forbidden edges,
-    rules that are off or size limit, it is planned again under these.
-    Raises RuleError, TargetError, ModelError, PlanError.
+    them. ``planner``: "predict" (by a cost model), "measure" (close decisions are settled by tuning, within
+    ``trials_per_task`` and ``minutes``), "greedy" (TVM's FuseOps) or "unfused". ``objective``: "latency", "memory",
+    "kernels" or "compile". ``cost_model``: "auto" or "analytic". ``max_nodes``: the most operators in one kernel.
+    ``rules_off``: rules that are not asked, by name. ``plan``: a plan document to read instead of making one; one whose
+    wishes were edited is planned again under them.
+    Raises RuleError, TargetError, ModelError, PlanError, IllegalGroup.
 
     >>> [group.rule for group in plan("residual_layernorm").groups]
     ['residual_norm']
     """
     model = _model(model)
-    with _store(store) as opened:
+    graph = from_model(model)
+    with _store(store) as opened, best_face(quiet or planner != "measure") as drawn:
         wanted = job.with_peaks(_target(target), opened)
-        settings = job.Settings(target=wanted, store=opened, planner=planner, rules=_rules(rules))
-        made = _plan(plan, model, settings) or job.plan_for(model, from_model(model), settings)
+        chosen = _rules(rules)
+        given = _plan(plan, model, wanted, chosen, opened)
+        if given is not None:
+            return replace(given, model=model, target=wanted)
+        settings = job.Settings(
+            target=wanted,
+            store=opened,
+            budget=Budget(trials_per_task=trials_per_task, minutes=minutes),
+            planner=planner,
+            rules=chosen,
+            constraints=Constraints(rules_off=tuple(rules_off), max_nodes=max_nodes),
+            objective=objective,
+            cost_model=cost_model,
+        )
+        settings = job.with_model(settings)
+        made = job.plan_for(model, graph, settings)
+        if planner == "measure":
+            job.prepare(settings)
+            made = job.tune_plan(model, made, settings, drawn).plan
     return replace(made, model=model, target=wanted)
 
 
@@ -130,6 +158,10 @@ def run(
     jobs: int | None = None,
     rules: Rules = None,
     planner: str = "measure",
+    objective: str = "latency",
+    cost_model: str = "auto",
+    max_nodes: int | None = None,
+    rules_off: Sequence[str] = (),
     plan: FusionPlan | str | Path | None = None,
     measure_seconds: float = 10.0,
     exact_math: bool = False,
@@ -139,7 +171,9 @@ def run(
 ) -> Run:
     """The main job: plan, tune, compile, check and time a model fused, greedily fused and unfused.
 
-    ``out``: folder for the report; nothing is written without it. Times inside are seconds, shown in microseconds.
+    ``planner``, ``objective``, ``cost_model``, ``max_nodes``, ``rules_off`` and ``plan`` are those of :func:`plan`; the
+    default "measure" settles close decisions by tuning, within the same budget. ``out``: folder for the report; nothing
+    is written without it. Times inside are seconds, shown in microseconds.
     Raises InputError for what cannot be used and CheckError when nothing could be measured.
 
     >>> run("gelu", trials_per_task=4, measure_seconds=1, quiet=True).variant("planned").correct
@@ -148,18 +182,22 @@ def run(
     model = _model(model)
     wanted = target if isinstance(target, Target) else resolve(target, exact_math=exact_math)
     budget = Budget(trials=trials, trials_per_task=trials_per_task, minutes=minutes, seed=seed)
+    chosen = _rules(rules)
     with _store(store) as opened, best_face(quiet) as drawn:
         settings = job.Settings(
             target=wanted,
             store=opened,
             budget=budget,
             planner=planner,
-            rules=_rules(rules),
+            rules=chosen,
+            constraints=Constraints(rules_off=tuple(rules_off), max_nodes=max_nodes),
+            objective=objective,
+            cost_model=cost_model,
+            plan=_plan(plan, model, wanted, chosen, opened),
             jobs=jobs,
             measure_s=measure_seconds,
             command=shlex.join(["workbench", *sys.argv[1:]]) if sys.argv[0].endswith("workbench") else "",
         )
-        settings = replace(settings, plan=_plan(plan, model, settings))
         if out is not None:
             require_folder(Path(out))
         outcome = job.main_job(model, settings, drawn)
@@ -199,11 +237,12 @@ def _rules(rules: Rules) -> tuple[Rule, ...] | None:
     return tuple(rules)
 
 
-def _plan(plan: FusionPlan | str | Path | None, model: Model, settings: job.Settings) -> FusionPlan | None:
+def _plan(
+    plan: FusionPlan | str | Path | None, model: Model, target: Target, rules: tuple[Rule, ...] | None, store: Store
+) -> FusionPlan | None:
     if plan is None or isinstance(plan, FusionPlan):
         return plan
-    target = job.with_peaks(settings.target, settings.store)
-    return read_plan(Path(plan), from_model(model), target, settings.rules)
+    return read_plan(Path(plan), from_model(model), job.with_peaks(target, store), rules)
 
 
 def _origin(plan: FusionPlan) -> tuple[Model, Target]:

@@ -47,6 +47,19 @@ PlanPath = Annotated[
     Path | None, typer.Option("--plan", help="Use this plan instead of making one.", show_default=False)
 ]
 PlannerName = Annotated[str, typer.Option("--planner", help="measure, predict, greedy (TVM's FuseOps), or unfused.")]
+ObjectiveName = Annotated[
+    str, typer.Option("--objective", help="What a plan makes least: latency, memory, kernels, or compile.")
+]
+CostModelName = Annotated[
+    str, typer.Option("--cost-model", help="auto (learned, where there is one for the target), or analytic.")
+]
+MaxNodes = Annotated[
+    int | None,
+    typer.Option("--max-nodes", min=1, help="Most operators in one kernel; default: no limit.", show_default=False),
+]
+RulesOff = Annotated[
+    list[str] | None, typer.Option("--rule-off", help="A rule that is not asked; may be repeated.", show_default=False)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -9,11 +9,15 @@ import typer
 
 from ._options import (
     Batch,
+    CostModelName,
     Debug,
     ExactMath,
+    MaxNodes,
     ModelArgument,
+    ObjectiveName,
     PlannerName,
     PlanPath,
+    RulesOff,
     RulesPath,
     StorePath,
     TargetName,
@@ -31,6 +35,10 @@ def compile_command(
     exact_math: ExactMath = False,
     rules: RulesPath = None,
     planner: PlannerName = "predict",
+    objective: ObjectiveName = "latency",
+    cost_model: CostModelName = "auto",
+    max_nodes: MaxNodes = None,
+    rules_off: RulesOff = None,
     plan: PlanPath = None,
     store: StorePath = None,
     debug: Debug = False,
@@ -44,7 +52,18 @@ def compile_command(
 
     loaded = api.load(model, batch=batch)
     wanted = resolve(target, threads=threads, exact_math=exact_math)
-    made = api.plan(loaded, wanted, rules=rules, planner=planner, store=store, plan=plan)
+    made = api.plan(
+        loaded,
+        wanted,
+        rules=rules,
+        planner=planner,
+        objective=objective,
+        cost_model=cost_model,
+        max_nodes=max_nodes,
+        rules_off=rules_off or (),
+        store=store,
+        plan=plan,
+    )
     executable = api.compile(made, store=store)
     executable.export(out)
     show(f"{out}: {len(executable.calls)} kernels, {executable.cache_report.summary()}")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from ._options import (
     Batch,
+    CostModelName,
     Debug,
     ExactMath,
     Jobs,
     Json,
+    MaxNodes,
     Minutes,
     ModelArgument,
+    ObjectiveName,
     PlannerName,
+    RulesOff,
     RulesPath,
     Seed,
     StorePath,
@@ -34,6 +38,10 @@ def tune(
     minutes: Minutes = None,
     rules: RulesPath = None,
     planner: PlannerName = "predict",
+    objective: ObjectiveName = "latency",
+    cost_model: CostModelName = "auto",
+    max_nodes: MaxNodes = None,
+    rules_off: RulesOff = None,
     seed: Seed = 0,
     jobs: Jobs = None,
     store: StorePath = None,
@@ -52,7 +60,15 @@ def tune(
 
     loaded = api.load(model, batch=batch)
     made = api.plan(
-        loaded, resolve(target, threads=threads, exact_math=exact_math), rules=rules, planner=planner, store=store
+        loaded,
+        resolve(target, threads=threads, exact_math=exact_math),
+        rules=rules,
+        planner=planner,
+        objective=objective,
+        cost_model=cost_model,
+        max_nodes=max_nodes,
+        rules_off=rules_off or (),
+        store=store,
     )
     result = api.tune(
         made, minutes=minutes, trials=trials, trials_per_task=trials_per_task, seed=seed, jobs=jobs, store=store

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..errors import IllegalGroup
 from ..targets.target import Target
 from .categories import WHOLE_MODEL
-from .cost_models import AnalyticCostModel
+from .cost_models import AnalyticCostModel, CostModel
 from .legality import check_partition
 from .matching import is_renaming
 from .plan import Decision, FusionPlan, duration
@@ -33,6 +33,7 @@ def combine(
     measured: Mapping[Nodes, float],
     others: Mapping[str, Sequence[MeasuredGroup]],
     margin: float = MARGIN,
+    model: CostModel | None = None,
 ) -> FusionPlan:
     """The plan with each region replaced by the grouping of another variant that was faster there.
 
@@ -62,7 +63,7 @@ def combine(
         check_partition(plan.graph, [one.nodes for one in units])
     except IllegalGroup:
         return plan
-    model = AnalyticCostModel()
+    model = model or AnalyticCostModel()
     seconds = {one.nodes: model.seconds(plan.graph, one.nodes, target) for one in units}
     groups = make_groups(plan.graph, units, seconds)
     combined = replace(plan, groups=groups, decisions=(*plan.decisions, *decisions))
@@ -70,7 +71,12 @@ def combine(
 
 
 def adopt(
-    plan: FusionPlan, target: Target, variant: str, groups: Sequence[MeasuredGroup], times: Mapping[str, float]
+    plan: FusionPlan,
+    target: Target,
+    variant: str,
+    groups: Sequence[MeasuredGroup],
+    times: Mapping[str, float],
+    model: CostModel | None = None,
 ) -> FusionPlan:
     """The grouping of another variant as the plan, since the whole model ran faster that way.
 
@@ -79,7 +85,7 @@ def adopt(
     every = frozenset(node.id for node in plan.graph.nodes)
     reason = _reason(variant, times)
     units = _units(plan, every, variant, groups, reason)
-    model = AnalyticCostModel()
+    model = model or AnalyticCostModel()
     seconds = {one.nodes: model.seconds(plan.graph, one.nodes, target) for one in units}
     decision = _decision(plan, every, len(plan.groups) > len(units), times, reason)
     made = make_groups(plan.graph, units, seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from ..errors import PlanError
 from ..graph import Graph
@@ -24,7 +25,7 @@ def plan(
     planner: str = "predict",
     constraints: Constraints = NO_CONSTRAINTS,
     cost_model: CostModel | None = None,
-    objective: Objective = "latency",
+    objective: str = "latency",
     evidence: Evidence = NO_EVIDENCE,
 ) -> FusionPlan:
     """A legal partition of ``graph`` into kernels for ``target``, with the reason for every boundary.
@@ -50,7 +51,7 @@ def problem_of(
     rules: Sequence[Rule] | None = None,
     constraints: Constraints = NO_CONSTRAINTS,
     cost_model: CostModel | None = None,
-    objective: Objective = "latency",
+    objective: str = "latency",
     evidence: Evidence = NO_EVIDENCE,
 ) -> Problem:
     """The arguments of :func:`plan`, checked, as one value."""
@@ -58,7 +59,8 @@ def problem_of(
         raise PlanError(f"objective '{objective}' is not known; give one of {', '.join(OBJECTIVES)}")
     chosen = builtin_rules() if rules is None else tuple(rules)
     _check(graph, chosen, constraints)
-    return Problem(graph, target, chosen, cost_model or AnalyticCostModel(), constraints, objective, evidence)
+    model = cost_model or AnalyticCostModel()
+    return Problem(graph, target, chosen, model, constraints, cast(Objective, objective), evidence)
 
 
 def _check(graph: Graph, rules: Sequence[Rule], constraints: Constraints) -> None:

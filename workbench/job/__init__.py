@@ -3,7 +3,7 @@
 from ._main import Outcome, main_job
 from ._planning import MODES, plan_for
 from ._search import Tuned, schedules, stored_schedules, tune_plan
-from ._settings import Settings, prepare, with_peaks
+from ._settings import Settings, prepare, with_model, with_peaks
 
 __all__ = [
     "MODES",
@@ -16,5 +16,6 @@ __all__ = [
     "schedules",
     "stored_schedules",
     "tune_plan",
+    "with_model",
     "with_peaks",
 ]

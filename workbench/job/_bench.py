@@ -109,7 +109,7 @@ def settle(tuned: Tuned, variants: Sequence[VariantMeasurement], settings: Setti
     if any(not groups for groups in inside.values()):
         return None
     own = {frozenset(group.nodes): group.seconds for group in inside.pop("planned")}
-    better = combine(tuned.plan, settings.target, own, inside)
+    better = combine(tuned.plan, settings.target, own, inside, model=settings.model)
     return None if partition(better) == partition(tuned.plan) else better
 
 
@@ -131,7 +131,7 @@ def follow_fastest(
     if not groups:
         return tuned, tuple(variants)
     times = {one.name: one.latency.median for one in (planned, *rivals) if one.latency is not None}
-    plan = adopt(tuned.plan, settings.target, best.name, groups, times)
+    plan = adopt(tuned.plan, settings.target, best.name, groups, times, settings.model)
     lowered = tuned.variants[best.name]
     calls = tuple(replace(call, group=plan.group_of(call.nodes[0]).id) for call in lowered.calls)
     lowered = replace(lowered, name="planned", calls=calls)

@@ -16,7 +16,7 @@ from ..report import Run, build_run
 from ._bench import Bench, confirmed, follow_fastest, settle
 from ._planning import plan_for
 from ._search import retune, tune_plan
-from ._settings import Settings, Timings, prepare, probed
+from ._settings import Settings, Timings, prepare, probed, with_model
 
 STRATEGY = "library where an entry of schedules/ serves a workload, else metaschedule"
 
@@ -47,7 +47,7 @@ def main_job(model: Model, settings: Settings, face: Face | None = None) -> Outc
         nominal = settings.target
         known = settings.store.peaks(nominal.key)  # the plan rests on these, so that the same command plans the same
         reported_for = probed(nominal, settings.store)
-        settings = replace(settings, target=nominal.with_peaks(*known) if known else reported_for)
+        settings = with_model(replace(settings, target=nominal.with_peaks(*known) if known else reported_for))
     with timings.stage("import_check"):
         model = replace(model, check=check_import(model, seed=settings.budget.seed))
     graph, plan = _planned(model, settings, timings)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ..errors import BudgetError
-from ..fusion import Constraints, FusionPlan, Objective, Rule
-from ..fusion.cost_models import CostModel
+from ..errors import BudgetError, PlanError
+from ..fusion import Constraints, FusionPlan, Rule
+from ..fusion.cost_models import AnalyticCostModel, CostModel, choose
 from ..kernels.build import find_linker
 from ..measure import probe
 from ..store import ScheduleSpec, Store
@@ -20,6 +20,7 @@ from ..tvm_seam import use_threads
 DEFAULT_SCHEDULE = ScheduleSpec("default", "default", {})
 UNTUNED = "unfused-untuned"
 NO_CONSTRAINTS = Constraints()
+COST_MODELS = ("auto", "analytic")
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,17 @@ class Settings:
     rules: tuple[Rule, ...] | None = None
     plan: FusionPlan | None = None
     constraints: Constraints = NO_CONSTRAINTS
-    objective: Objective = "latency"
-    model: CostModel | None = None  # None: the analytic one
+    objective: str = "latency"
+    cost_model: str = "auto"  # "auto": the learned one where there is one for the target; or "analytic"
+    model: CostModel | None = None  # what ``with_model`` made of the name; None: the analytic one
     jobs: int | None = None
     measure_s: float = 10.0
     command: str = ""
 
     def __post_init__(self) -> None:
+        if self.cost_model not in COST_MODELS:
+            known = ", ".join(COST_MODELS)
+            raise PlanError(f"cost model '{self.cost_model}' is not known; give one of {known}")
         if not 0 < self.measure_s < float("inf"):
             raise BudgetError(f"--measure-seconds {self.measure_s:g} is no time; give a number above 0")
 
@@ -58,6 +63,12 @@ class Timings:
             yield
         finally:
             self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - begin
+
+
+def with_model(settings: Settings) -> Settings:
+    """The settings with the cost model that they name; the target must have its peaks."""
+    named = settings.cost_model == "auto"
+    return replace(settings, model=choose(settings.target, settings.store) if named else AnalyticCostModel())
 
 
 def with_peaks(target: Target, store: Store) -> Target:
