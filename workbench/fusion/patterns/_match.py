@@ -163,6 +163,8 @@ class Matcher:
             matched = True
             yield longer
         if pattern.least == 0:
+            if self._reached == len(found.nodes):  # of two equal misses, that of the inner pattern says more
+                self._reached -= 1
             for shorter in self.match(pattern.inner, value, found):
                 matched = True
                 yield shorter

@@ -161,9 +161,9 @@ def one_of(*choices: Pattern) -> OneOf:
     return OneOf(choices)
 
 
-def optional(step: Op, inner: Pattern) -> OneOf:
+def optional(step: Op, inner: Pattern) -> Repeat:
     """``inner``, with or without ``step`` behind it."""
-    return OneOf((step.leading_to(inner), inner))
+    return Repeat(step, inner, 0, 1)
 
 
 def repeat(step: Op, inner: Pattern, min: int = 0, max: int = 8) -> Repeat:
