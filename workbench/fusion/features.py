@@ -29,7 +29,7 @@ GATHERS = frozenset({"take", "gather_elements", "gather_nd"})
 # with a pass over their elements, which is inlined like any elementwise operator where nobody outside reads it.
 REDUCTIONS = {"nn.softmax": 2, "nn.log_softmax": 2, "nn.layer_norm": 2, "nn.group_norm": 2, "nn.instance_norm": 2}
 REDUCTIONS |= {"variance": 2, "std": 2}
-FINISHED = frozenset({*REDUCTIONS, "nn.rms_norm", "mean"} - {"variance"})
+FINISHED = frozenset({*REDUCTIONS, "nn.rms_norm", "mean"})
 FINISHED_POOLS = ("nn.avg_pool", "nn.adaptive_avg_pool")
 SLOW_FUNCTION = 16.0  # operations an element from which on a function is a polynomial or a library call
 

@@ -1,0 +1,188 @@
+"""Which model a plan gets: the store's own, the committed one, or the analytic one; and the committed one itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fusion_graphs import TARGET
+from measured_kernels import contractions_slow, noisy, samples
+
+from workbench.errors import CostModelError
+from workbench.fusion.cost_models import AnalyticCostModel, LearnedCostModel, Sample, choose, stored_samples
+from workbench.fusion.cost_models.choose import PRETRAINED, pretrained
+from workbench.fusion.cost_models.evaluate import scores
+from workbench.fusion.cost_models.samples import read_samples, write_samples
+from workbench.graph.serialise import to_json
+from workbench.store import MeasureSettings, Record, ScheduleSpec, Store
+from workbench.targets import Target
+from workbench.tvm_seam import tvm_version
+
+OTHER = dataclasses.replace(TARGET, mcpu="skylake-avx512")  # no committed model is of its family
+MODELS = sorted(PRETRAINED.glob("*.model.json.gz"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as made:
+        yield made
+
+
+def fill(store: Store, made: list[Sample], target: Target = OTHER) -> None:
+    keys = [f"{place:04d}" for place in range(len(made))]
+    store.add_groups({key: to_json(one.graph) for key, one in zip(keys, made, strict=True)})
+    default = ScheduleSpec("default", "default", {})
+    store.add_records(
+        [
+            Record(key, target.key, tvm_version(), default, "ok", (one.low, one.seconds, one.high), MeasureSettings())
+            for key, one in zip(keys, made, strict=True)
+        ]
+    )
+
+
+def untrainable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> LearnedCostModel:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(LearnedCostModel, "train", refuse)
+
+
+def test_without_measurements_the_model_is_analytic_or_of_the_processors_family(store: Store) -> None:
+    assert isinstance(choose(OTHER, store), AnalyticCostModel)
+    assert isinstance(choose(OTHER, None), AnalyticCostModel)
+    assert isinstance(choose(TARGET, store), LearnedCostModel)  # znver3, two threads
+    assert choose(TARGET, store) is choose(TARGET, None)
+    assert isinstance(choose(dataclasses.replace(TARGET, threads=8), store), AnalyticCostModel)
+
+
+def test_a_store_with_enough_kernels_has_a_model_of_its_own(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store, samples(contractions_slow, 36))
+    assert isinstance(choose(OTHER, store), AnalyticCostModel)
+    made = samples(contractions_slow, 60)
+    fill(store, made)
+    first = choose(OTHER, store)
+    assert isinstance(first, LearnedCostModel)
+    assert first.kernels == 60
+    one = made[0]
+    untrainable(monkeypatch)
+    again = choose(OTHER, store)
+    assert again is not first
+    assert again.predict(one.graph, [one.nodes], OTHER) == first.predict(one.graph, [one.nodes], OTHER)
+    fill(store, samples(contractions_slow, 61))
+    with pytest.raises(AssertionError, match="trained again"):
+        choose(OTHER, store)
+
+
+def test_another_targets_kernels_do_not_count(store: Store) -> None:
+    fill(store, samples(contractions_slow, 60), TARGET)
+    assert isinstance(choose(OTHER, store), AnalyticCostModel)
+
+
+def test_a_model_that_is_no_better_than_the_analytic_one_is_not_used(store: Store) -> None:
+    fill(store, samples(noisy(1e-9, lambda graph, analytic: analytic), 60))
+    assert isinstance(choose(OTHER, store), AnalyticCostModel)
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"kernels":60,"model":{}}'])
+def test_a_damaged_model_in_the_store_is_trained_again(store: Store, content: bytes) -> None:
+    fill(store, samples(contractions_slow, 60))
+    choose(OTHER, store)
+    (path,) = (store.path / "models").iterdir()
+    path.write_bytes(content)
+    assert isinstance(choose(OTHER, store), LearnedCostModel)
+    assert json.loads(path.read_bytes())["kernels"] == 60
+
+
+def test_stored_samples_are_the_best_records_and_skip_what_cannot_be_read(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = samples(contractions_slow, 3)
+    fill(store, made)
+    store.add_groups({"broken": {"schema": 99}})
+    bad = Record("broken", OTHER.key, tvm_version(), ScheduleSpec("default", "d", {}), "ok", (1e-6,), MeasureSettings())
+    slower = dataclasses.replace(bad, workload="0000", seconds=(1.0,))
+    store.add_records([bad, slower])
+    found = stored_samples(store, OTHER.key, tvm_version())
+    assert [one.seconds for one in found] == [one.seconds for one in made]
+    assert [one.operators for one in found] == [one.operators for one in made]
+    assert "broken is left out of the cost model" in caplog.text
+
+
+# The committed models and their data
+
+
+def data_of(path: Path) -> list[Sample]:
+    return read_samples(path.with_name(path.name.replace(".model.json.gz", ".data.jsonl.gz")))
+
+
+def recorded_target() -> Target:
+    """The machine of the committed records, as ``scripts/group_dataset.py`` has it."""
+    import importlib.util
+
+    path = Path(__file__).parents[2] / "scripts" / "group_dataset.py"
+    spec = importlib.util.spec_from_file_location("group_dataset", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.target_of(next(iter(module.best_records().values())))
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+def test_the_committed_model_is_what_its_data_give(path: Path) -> None:
+    """When a feature or the analytic model changes: ``python scripts/group_dataset.py --train-only``."""
+    committed = LearnedCostModel.load(path)
+    made = data_of(path)
+    target = recorded_target()
+    assert committed.target["key"] == target.key
+    assert committed.kernels == len(made)
+    trained = LearnedCostModel.train(made, target)
+    for name in ("median_error", "rank_correlation"):
+        assert getattr(trained.evaluation.learned, name) == pytest.approx(
+            getattr(committed.evaluation.learned, name), abs=0.02
+        )
+    expected = [committed.predict(one.graph, [one.nodes], target)[0].seconds for one in made[::6]]
+    found = [trained.predict(one.graph, [one.nodes], target)[0].seconds for one in made[::6]]
+    assert np.median(np.abs(np.log(np.array(found) / np.array(expected)))) < 0.02
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+def test_the_committed_model_ranks_held_out_groups_and_beats_the_analytic_one(path: Path) -> None:
+    evaluation = LearnedCostModel.load(path).evaluation
+    assert evaluation.warning == ""
+    assert evaluation.kernels >= 250
+    assert evaluation.learned.rank_correlation >= 0.9
+    assert evaluation.learned.median_error <= 0.8 * evaluation.analytic.median_error
+    assert 0.7 <= evaluation.coverage <= 0.9
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+def test_the_committed_model_knows_the_kernels_it_was_trained_on(path: Path) -> None:
+    committed, made = LearnedCostModel.load(path), data_of(path)
+    target = recorded_target()
+    some = made[::3]
+    predicted = [committed.predict(one.graph, [one.nodes], target)[0].seconds for one in some]
+    found = scores(np.log(predicted), np.log([one.seconds for one in some]))
+    assert found.rank_correlation > 0.97
+    assert found.median_error < 0.2
+
+
+def test_there_is_a_committed_model() -> None:
+    assert MODELS
+    assert pretrained(TARGET) is pretrained(TARGET) is not None
+
+
+def test_samples_as_a_file(tmp_path: Path) -> None:
+    made = samples(contractions_slow, 5)
+    first, second = tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl.gz"
+    assert write_samples(first, made) == 5
+    write_samples(second, read_samples(first))
+    assert first.read_bytes() == second.read_bytes()
+    first.write_bytes(second.read_bytes()[:40])
+    for path in (first, tmp_path / "absent"):
+        with pytest.raises(CostModelError, match="holds no measured kernels"):
+            read_samples(path)
