@@ -92,17 +92,54 @@ def test_nan_and_infinity_pass_through_temporaries() -> None:
     np.testing.assert_allclose(_run(_program(_clips, "float32", 8), x), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_nothing_leaves_a_branch() -> None:
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("name", CASES)
+def test_nested_functions_in_a_branch_are_right(name: str, lanes: int) -> None:
+    body, expected = CASES[name]
     x = np.linspace(-2, 2, ROWS * COLUMNS).reshape(ROWS, COLUMNS).astype("float32")
     rows = np.concatenate([x[:1], x[:-1]]).astype("float64")
-    module = _program(lambda value: te.exp(te.tanh(value)), "float32", 1, guarded=True)
-    np.testing.assert_allclose(_run(module, x), np.exp(np.tanh(rows)), rtol=1e-5)
+    found = _run(_program(body, "float32", lanes, guarded=True), x)
+    np.testing.assert_allclose(found, expected(rows), rtol=2e-5, atol=2e-5)
 
 
-def test_no_argument_of_an_expansion_holds_another_one() -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_loaded_outside_the_branch_that_guards_it(name: str) -> None:
+    elementary.install()
+    module = elementary._keep_nan_pass(elementary._expand_pass(_program(CASES[name][0], "float32", 1, guarded=True)))
+
+    def removed(call: Any) -> Any:
+        branches = isinstance(call.op, tvm.ir.Op) and call.op.name.endswith("if_then_else")
+        return tvm.tirx.const(0, str(call.ty.dtype)) if branches else call
+
+    def loads(body: Any) -> bool:
+        lines = str(module["main"].with_body(body)).splitlines()
+        return any("A[" in line for line in lines if "T.reads(" not in line)
+
+    assert loads(module["main"].body)
+    assert not loads(tvm_ffi.structural_map(module["main"].body, (tvm.ir.Call, removed), order="pre"))
+
+
+def test_branches_inside_a_function_s_argument_are_right() -> None:
+    """As split and concat leave them in a group: ``tanh(tanh(a) * (j < 16 ? exp(tanh(a)) : i < 2 ? tanh(a) : a))``."""
+
+    def at(i: Any, j: Any, a: Any) -> Any:
+        low = tvm.tirx.if_then_else(i < 2, te.tanh(a[i, j]), a[i, j])
+        return te.tanh(te.tanh(a[i, j]) * tvm.tirx.if_then_else(j < 16, te.exp(te.tanh(a[i, j])), low))
+
+    a = te.placeholder((ROWS, COLUMNS), "float32", name="A")
+    program = te.create_prim_func([a, te.compute(a.shape, lambda i, j: at(i, j, a), name="B")])
+    x = np.random.default_rng(0).standard_normal((ROWS, COLUMNS)).astype("float32")
+    y = x.astype("float64")
+    low = np.where(np.arange(ROWS)[:, None] < 2, np.tanh(y), y)
+    expected = np.tanh(np.tanh(y) * np.where(np.arange(COLUMNS) < 16, np.exp(np.tanh(y)), low))
+    np.testing.assert_allclose(_run(tvm.IRModule({"main": program}), x), expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_no_argument_of_an_expansion_holds_another_one(guarded: bool) -> None:
     """LLVM's generator substitutes bound values once for each use, so nesting would multiply."""
     elementary.install()
-    function = elementary._expand_pass(_program(_chain, "float32", 1))["main"]
+    function = elementary._expand_pass(_program(_chain, "float32", 1, guarded))["main"]
     depths: list[int] = []
     tvm_ffi.structural_walk(function.body, (tvm.tirx.Let, lambda let: depths.append(_depth(let.value))))
     assert depths
