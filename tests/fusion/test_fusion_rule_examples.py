@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 from pathlib import Path
 
 import pytest
 
 from workbench.errors import PlanError
-from workbench.fusion import Rule, builtin_rules, categories, rule
+from workbench.fusion import Rule, builtin_rules, categories, rule, rules
 from workbench.fusion.rules import example_of, propose
 from workbench.graph import from_text
 
@@ -176,6 +177,11 @@ def test_a_near_miss_is_refused_in_its_category(name: str, changes: list[tuple[s
     assert any(given == category and detail in text for given, text in found), found
     assert all(refusal.rule == name and refusal.category in categories.CATEGORIES for refusal in refusals)
     assert all(graph.order(refusal.nodes) == tuple(refusal.nodes) for refusal in refusals)
+
+
+def test_the_three_ways_of_writing_a_rule_run_as_documented():
+    result = doctest.testmod(rules)
+    assert (result.failed, result.attempted > 10) == (0, True)
 
 
 def test_every_rule_has_a_near_miss():

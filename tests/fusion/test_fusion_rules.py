@@ -7,9 +7,11 @@ import math
 import pytest
 from fusion_graphs import Net, ops
 
-from workbench.fusion import Candidate, Refusal, builtin_rules, rules
+from workbench.fusion import Candidate, Refusal, builtin_rules, categories, rules
+from workbench.fusion.legality import MAX_OUTPUTS, check_candidate
 from workbench.fusion.matching import bias_of
-from workbench.graph import Graph
+from workbench.graph import Graph, from_model, from_text
+from workbench.models import zoo
 
 RULES = {rule.name: rule for rule in builtin_rules()}
 
@@ -412,3 +414,192 @@ def test_matmuls_that_depend_on_each_other_are_not_parallel():
     first = net.op("matmul", x, net.const(32, 32))
     second = net.op("matmul", x, net.op("add", first, 1.0))
     assert seen("parallel_matmul", net.graph(second)) == []
+
+
+MASKS = {
+    "added": "masked: float32[1, 8, 64, 64] = add(scaled, mask)",
+    "causal, a constant triangle": "masked: float32[1, 8, 64, 64] = add(scaled, triangle)",
+    "causal, made from ones": """
+        tri: float32[64, 64] = triu(ones){k=1}
+        far: float32[64, 64] = multiply(tri, -1e9)
+        masked: float32[1, 8, 64, 64] = add(scaled, far)""",
+    "boolean": "masked: float32[1, 8, 64, 64] = where(keep, scaled, least)",
+    "boolean, of the scores' shape": """
+        kept: bool[1, 8, 64, 64] = broadcast_to(keep){shape=(1, 8, 64, 64)}
+        masked: float32[1, 8, 64, 64] = where(kept, scaled, least)""",
+    "soft cap": """
+        low: float32[1, 8, 64, 64] = divide(scaled, 50.0)
+        curve: float32[1, 8, 64, 64] = tanh(low)
+        high: float32[1, 8, 64, 64] = multiply(curve, 50.0)
+        masked: float32[1, 8, 64, 64] = add(high, mask)""",
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_attention_with_every_spelling_of_a_mask(mask: str):
+    graph = from_text(f"""
+        q: float32[1, 8, 64, 16]
+        kt: float32[1, 8, 16, 64]
+        v: float32[1, 8, 64, 16]
+        mask: float32[1, 1, 64, 64]
+        keep: bool[1, 1, 64, 64]
+        triangle: float32[64, 64] = const
+        ones: float32[64, 64] = const
+        least: float32 = -1e9
+        scores: float32[1, 8, 64, 64] = matmul(q, kt)
+        scaled: float32[1, 8, 64, 64] = multiply(scores, 0.25)
+        {MASKS[mask]}
+        weights: float32[1, 8, 64, 64] = nn.softmax(masked){{axis=-1}}
+        y: float32[1, 8, 64, 16] = matmul(weights, v)
+        return y""")
+    core = proposed("attention", graph)[0]
+    assert {"scores", "scaled", "masked", "weights", "y"} <= set(core.nodes)
+    assert {"tri", "far"}.isdisjoint(core.nodes)
+
+
+REPEATED = {
+    "repeat": "{0}s: float32[1, 8, 64, 16] = repeat({0}){{repeats=4, axis=1}}",
+    "broadcast": """
+        {0}1: float32[1, 2, 1, 64, 16] = expand_dims({0}){{axis=(2,)}}
+        {0}2: float32[1, 2, 4, 64, 16] = broadcast_to({0}1){{shape=(1, 2, 4, 64, 16)}}
+        {0}s: float32[1, 8, 64, 16] = reshape({0}2){{shape=(1, 8, 64, 16)}}""",
+}
+
+
+@pytest.mark.parametrize("spelling", REPEATED)
+def test_grouped_query_attention_takes_the_repetition_of_heads_along(spelling: str):
+    repeated = "\n".join(REPEATED[spelling].format(name) for name in "kv")
+    graph = from_text(f"""
+        q: float32[1, 8, 64, 16]
+        k: float32[1, 2, 64, 16]
+        v: float32[1, 2, 64, 16]
+        {repeated}
+        kt: float32[1, 8, 16, 64] = permute_dims(ks){{axes=(0, 1, 3, 2)}}
+        scores: float32[1, 8, 64, 64] = matmul(q, kt)
+        weights: float32[1, 8, 64, 64] = nn.softmax(scores){{axis=-1}}
+        y: float32[1, 8, 64, 16] = matmul(weights, vs)
+        return y""")
+    core, whole = proposed("attention", graph)
+    assert core.nodes == ("scores", "weights", "y")
+    assert len(whole.nodes) == len(graph.nodes)
+
+
+def test_attention_in_half_precision_with_softmax_in_single():
+    graph = from_text("""
+        q: float16[8, 64, 16]
+        kt: float16[8, 16, 64]
+        v: float16[8, 64, 16]
+        scores: float16[8, 64, 64] = matmul(q, kt)
+        wide: float32[8, 64, 64] = astype(scores)
+        weights: float32[8, 64, 64] = nn.softmax(wide){axis=-1}
+        narrow: float16[8, 64, 64] = astype(weights)
+        y: float16[8, 64, 16] = matmul(narrow, v)
+        return y""")
+    assert seen("attention", graph) == ["matmul+astype+nn.softmax+astype+matmul"]
+
+
+# --- rotary embedding, scale ---------------------------------------------------------------------------------------
+
+
+def test_rotary_embedding_is_found_in_query_and_key_of_a_llama_block():
+    graph = from_model(zoo.build("llama_block", seq=8, dim=32, heads=4, kv_heads=2, head_dim=8, ffn=48))
+    found = proposed("rotary_projection", graph)
+    assert [ops(graph, one.nodes).partition("+")[0] for one in found] == ["matmul", "matmul"]
+    assert all(len(one.nodes) == 10 for one in found)
+    assert set(found[0].nodes).isdisjoint(found[1].nodes)
+
+
+def test_rotary_embedding_with_split_and_with_a_bias():
+    graph = from_text("""
+        x: float32[8, 32]
+        W: float32[32, 32] = const
+        b: float32[32] = const
+        cos: float32[8, 1, 8] = const
+        sin: float32[8, 1, 8] = const
+        product: float32[8, 32] = matmul(x, W)
+        biased: float32[8, 32] = add(b, product)
+        q: float32[8, 4, 8] = reshape(biased){shape=(8, 4, 8)}
+        halves: (low: float32[8, 4, 4], high: float32[8, 4, 4]) = split(q){axis=-1, indices_or_sections=2}
+        minus: float32[8, 4, 4] = negative(high)
+        turned: float32[8, 4, 8] = concat(minus, low){axis=-1}
+        across: float32[8, 4, 8] = multiply(sin, turned)
+        straight: float32[8, 4, 8] = multiply(cos, q)
+        y: float32[8, 4, 8] = add(across, straight)
+        return y""")
+    (found,) = proposed("rotary_projection", graph)
+    assert len(found.nodes) == len(graph.nodes) == 9
+
+
+@pytest.mark.parametrize(("factor", "part"), [("2.0", "scale"), ("s", "scale"), ("wrong", None)])
+def test_a_scale_is_a_number_or_runs_along_the_channels(factor: str, part: str | None):
+    graph = from_text(f"""
+        x: float32[16, 32]
+        W: float32[32, 64] = const
+        s: float32[64] = const
+        wrong: float32[16, 1] = const
+        m: float32[16, 64] = matmul(x, W)
+        y: float32[16, 64] = multiply(m, {factor})
+        return y""")
+    reasons = [one.reason for one in proposed("bias_activation", graph)]
+    assert [f"matmul + {part}" in reason for reason in reasons] == ([True] if part else [])
+
+
+# --- siblings ------------------------------------------------------------------------------------------------------
+
+
+def test_small_kernels_of_equal_shape_are_batched_and_others_left():
+    graph = from_text("""
+        a: float32[64]
+        b: float32[64]
+        c: float32[32]
+        p: float32[64] = exp(a)
+        q: float32[64] = tanh(b)
+        r: float32[32] = tanh(c)
+        later: float32[64] = sort(p)
+        s: float32[64] = exp(later)
+        return q, r, s""")
+    assert [one.nodes for one in proposed("sibling_kernels", graph)] == [("p", "q")]
+
+
+def test_a_batch_has_no_more_results_than_a_kernel_may():
+    lines = [f"x{i}: float32[16]\ny{i}: float32[16] = exp(x{i})" for i in range(20)]
+    graph = from_text("\n".join([*lines, f"return {', '.join(f'y{i}' for i in range(20))}"]))
+    assert [len(one.nodes) for one in proposed("sibling_kernels", graph)] == [MAX_OUTPUTS, MAX_OUTPUTS, 4]
+
+
+@pytest.mark.parametrize("rule", ["sibling_kernels", "shared_reads"])
+@pytest.mark.parametrize("count", [50, 500])
+def test_horizontal_candidates_grow_no_faster_than_the_graph(rule: str, count: int):
+    size = 16 if rule == "sibling_kernels" else 512
+    lines = [f"x: float32[{size}, {size}]"]
+    for i in range(count):
+        lines.append(f"y{i}: float32[{size}, {size}] = exp(x)\ns{i}: float32[{size}, {size}] = sort(y{i})")
+    graph = from_text("\n".join([*lines, f"return {', '.join(f's{i}' for i in range(count))}"]))
+    found = proposed(rule, graph)
+    assert 1 <= len(found) <= count
+    for candidate in found:
+        check_candidate(graph, candidate)
+
+
+def test_readers_of_a_large_tensor_share_one_pass():
+    graph = from_text("""
+        x: float32[512, 512]
+        thin: float32[1, 512]
+        p: float32[512, 512] = nn.relu(x)
+        q: float32[512, 512] = multiply(x, thin)
+        s: float32[512, 512] = sort(x)
+        r: float32[512, 512] = add(s, x)
+        return p, q, r""")
+    assert [one.nodes for one in proposed("shared_reads", graph)] == [("p", "q", "r")]
+
+
+def test_readers_that_need_each_other_do_not_share_a_pass():
+    graph = from_text("""
+        x: float32[512, 512]
+        p: float32[512, 512] = nn.relu(x)
+        s: float32[512, 512] = sort(p)
+        r: float32[512, 512] = add(s, x)
+        return r""")
+    assert proposed("shared_reads", graph) == ()
+    (one,) = refused("shared_reads", graph)
+    assert (one.category, one.nodes) == (categories.CYCLE, ("p", "r"))
