@@ -17,7 +17,7 @@ import tuning_logs
 from workbench import api
 from workbench.fusion import plan
 from workbench.fusion.cost_models import LearnedCostModel, Sample
-from workbench.fusion.cost_models.choose import PRETRAINED
+from workbench.fusion.cost_models.choice import PRETRAINED
 from workbench.fusion.cost_models.samples import read_samples, sample, write_samples
 from workbench.graph import Graph, from_model
 from workbench.graph.serialise import to_json

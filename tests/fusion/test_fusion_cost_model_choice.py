@@ -14,7 +14,7 @@ from measured_kernels import contractions_slow, noisy, samples
 
 from workbench.errors import CostModelError
 from workbench.fusion.cost_models import AnalyticCostModel, LearnedCostModel, Sample, choose, stored_samples
-from workbench.fusion.cost_models.choose import PRETRAINED, pretrained
+from workbench.fusion.cost_models.choice import PRETRAINED, pretrained
 from workbench.fusion.cost_models.evaluate import scores
 from workbench.fusion.cost_models.samples import read_samples, write_samples
 from workbench.graph.serialise import to_json

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tuning_tasks import TARGET, plain_task
 
 from workbench.errors import KernelError, SetupError
+from workbench.graph.serialise import from_json, to_json
 from workbench.kernels.workload import KernelCall, LoweredModel
 from workbench.store.record import ScheduleSpec
 from workbench.tuning import Budget, Event, MemoryStore, Task, TuneResult, make_tasks, tune_tasks
@@ -334,3 +336,18 @@ def test_the_result_shows_itself_as_a_table() -> None:
 def test_no_tasks_no_trials() -> None:
     result = tune([], MemoryStore())
     assert (result.results, result.trials, result.complete) == ((), 0, True)
+
+
+def test_what_the_tasks_compute_is_kept_beside_their_records() -> None:
+    graph = from_json({
+        "schema": 1,
+        "values": [{"shape": [8], "dtype": "float32"}, {"shape": [8], "dtype": "float32"}],
+        "nodes": [{"op": "exp", "inputs": ["v0"], "outputs": ["v1"], "attrs": {}}],
+        "inputs": ["v0"],
+        "outputs": ["v1"],
+    })  # fmt: skip
+    known, unknown = plain_task("w0"), plain_task("w1")
+    known = replace(known, workload=replace(known.workload, graph=graph))
+    store = MemoryStore()
+    tune([known, unknown], store, Budget(trials_per_task=2))
+    assert store.groups == {known.workload.key: to_json(graph)}

@@ -9,7 +9,7 @@ from ._base import CostModel, Prediction
 from .analytic import AnalyticCostModel
 
 if TYPE_CHECKING:
-    from .choose import choose
+    from .choice import choose
     from .evaluate import Evaluation, Scores
     from .learned import LearnedCostModel
     from .samples import Sample, stored_samples
@@ -21,7 +21,7 @@ __all__ = [
 
 # Loaded when first used: they read features, which read the analytic model, which is here.
 _HOME = {
-    "Evaluation": "evaluate", "Scores": "evaluate", "LearnedCostModel": "learned", "choose": "choose",
+    "Evaluation": "evaluate", "Scores": "evaluate", "LearnedCostModel": "learned", "choose": "choice",
     "Sample": "samples", "stored_samples": "samples",
 }  # fmt: skip
 
@@ -29,6 +29,4 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'workbench.fusion.cost_models' has no attribute '{name}'")
-    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value  # `choose` is also the name of its module
-    return value
+    return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
