@@ -114,6 +114,7 @@ def decided(
         predicted_range_us={name: (us / 1.5, us * 1.5) for name, us in predicted.items()},
         measured_range_us={name: (us * 0.98, us * 1.02) for name, us in (measured or {}).items()},
         expected=expected,
+        measured_in="kernel" if measured else "",
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from sample_run import model, plan, sample_run, tune
 
+from workbench.report.gap import gaps
 from workbench.report.html import report_page, run_fragment
 from workbench.report.run import Run
 
@@ -102,6 +103,47 @@ def test_every_variant_group_task_and_decision_is_there(run: Run, page: Page) ->
     assert "1.42x [1.39, 1.45]" in page.text
     assert "0.12" in page.text, "load at start"
     assert run.environment.tvm in page.text
+
+
+def test_decisions_have_times_with_intervals_ratios_categories_and_factors(page: Page) -> None:
+    for words in (
+        "fused 2.93 ms [1.95, 4.39]",
+        "unfused 3.71 ms [2.47, 5.57]",
+        "1.27x",
+        "partial 3.59 ms [3.52, 3.66]",
+        "0.82x",
+        "measured slower",
+        "predicted: tie",
+        "kernels alone",
+        "factor 512, 3.20 GFLOP again in all",
+        "memory -> compute",
+        "0.14 s (estimated)",
+    ):
+        assert words in page.text
+    folded = [attributes for attributes in page.all("details") if attributes.get("class") == "factors"]
+    assert len(folded) == 3
+    assert all("open" not in attributes for attributes in folded)
+
+
+def test_the_whole_is_set_against_the_sum_of_its_kernels(page: Page, run: Run) -> None:
+    planned = next(gap for gap in gaps(run) if gap.variant == "planned")
+    assert f"planned as a whole takes {planned.words}" in page.text
+    assert "inside 11.9 ms" in page.text
+    assert "alone 12.1 ms" in page.text
+
+
+def test_a_run_of_the_first_release_still_has_a_page(run: Run) -> None:
+    """Without categories, ranges and the later factors."""
+    document = run.to_json()
+    for decision in document["plan"]["decisions"]:
+        for name in ("nodes", "category", "predicted_range_us", "measured_range_us", "expected", "measured_in"):
+            del decision[name]
+        for name in ("recomputed_flops", "level", "bound_before", "bound_after", "compile_s", "arguments"):
+            (decision["factors"] or {}).pop(name, None)
+    page = Page(report_page(Run.from_json(document)))
+    assert "fused 2.93 ms" in page.text
+    assert "[1.95" not in page.text
+    assert "None" not in page.text
 
 
 def test_images_have_texts_and_tables_have_headers(page: Page) -> None:

@@ -32,7 +32,7 @@ from .document import (
 from .run import Run
 
 if TYPE_CHECKING:  # types alone: reading and comparing stored runs must not pay for TVM
-    from ..fusion.plan import Decision, FusionPlan
+    from ..fusion.plan import Decision, Factors, FusionPlan
     from ..kernels import CacheReport
     from ..kernels.workload import LoweredModel
     from ..measure.measurement import GroupTime, Interval, VariantMeasurement
@@ -174,6 +174,9 @@ def _plan(plan: FusionPlan, planned: LoweredModel | None, path: str | None) -> P
     return PlanPart(
         path=path,
         planner=plan.planner,
+        objective=plan.objective,
+        cost_model=plan.cost_model,
+        search=plan.search,
         rules=plan.rules,
         groups=tuple(
             GroupPart(
@@ -197,26 +200,43 @@ def _times(times: Mapping[str, float]) -> dict[str, float]:
     return {name: float(us) for name, us in times.items() if finite(us) is not None}
 
 
+def _ranges(ranges: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    return {name: (float(low), float(high)) for name, (low, high) in ranges.items() if math.isfinite(low + high)}
+
+
 def _decision(decision: Decision) -> DecisionPart:
-    factors = decision.factors
     return DecisionPart(
         boundary=decision.boundary,
         rule=decision.rule,
         verdict=decision.verdict,
         predicted_us=_times(decision.predicted_us),
         measured_us=None if decision.measured_us is None else _times(decision.measured_us),
-        factors=None
-        if factors is None
-        else FactorsPart(
-            bytes_saved=factors.bytes_saved,
-            launches_saved=factors.launches_saved,
-            intensity_before=finite(factors.intensity_before),
-            intensity_after=finite(factors.intensity_after),
-            recompute=finite(factors.recompute),
-            parallelism=factors.parallelism,
-            pressure=finite(factors.pressure),
-        ),
+        factors=None if decision.factors is None else _factors(decision.factors),
         reason=decision.reason,
+        nodes=decision.nodes,
+        category=decision.category,
+        predicted_range_us=_ranges(decision.predicted_range_us),
+        measured_range_us=_ranges(decision.measured_range_us),
+        expected=decision.expected,
+        measured_in=decision.measured_in,
+    )
+
+
+def _factors(factors: Factors) -> FactorsPart:
+    return FactorsPart(
+        bytes_saved=factors.bytes_saved,
+        launches_saved=factors.launches_saved,
+        intensity_before=finite(factors.intensity_before),
+        intensity_after=finite(factors.intensity_after),
+        recompute=finite(factors.recompute),
+        parallelism=factors.parallelism,
+        pressure=finite(factors.pressure),
+        recomputed_flops=finite(factors.recomputed_flops),
+        level=factors.level,
+        bound_before=factors.bound_before,
+        bound_after=factors.bound_after,
+        compile_s=finite(factors.compile_s),
+        arguments=factors.arguments,
     )
 
 

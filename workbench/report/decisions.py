@@ -8,6 +8,7 @@ from typing import Protocol
 from . import format as fmt
 
 FORMS = ("fused", "partial", "unfused")
+PLACES = {"kernel": "kernels alone", "model": "inside the model"}  # where a time was measured
 
 
 class FactorsLike(Protocol):

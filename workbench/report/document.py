@@ -124,7 +124,10 @@ class GroupPart(Part):
 
 
 class FactorsPart(Part):
-    """What a decision rests on; intensities are FLOP per byte."""
+    """What a decision rests on; intensities are FLOP per byte.
+
+    Fields with a default are unknown in runs of older releases.
+    """
 
     bytes_saved: int
     launches_saved: int
@@ -133,10 +136,20 @@ class FactorsPart(Part):
     recompute: float | None
     parallelism: int
     pressure: float | None
+    recomputed_flops: float | None = None
+    level: str = ""
+    bound_before: str = ""
+    bound_after: str = ""
+    compile_s: float | None = None
+    arguments: int = 0
 
 
 class DecisionPart(Part):
-    """Why a boundary was fused or left."""
+    """Why a boundary was fused or left. ``category``: one of ``workbench.fusion.CATEGORIES``.
+
+    ``*_range_us``: low and high of the times that have an interval, under the same names ("fused", "partial",
+    "unfused"). ``expected``: the verdict of the prediction alone. ``measured_in``: "kernel" (each on its own), "model".
+    """
 
     boundary: str
     rule: str
@@ -145,6 +158,12 @@ class DecisionPart(Part):
     measured_us: Mapping[str, float] | None = None
     factors: FactorsPart | None = None
     reason: str
+    nodes: tuple[str, ...] = ()
+    category: str = ""
+    predicted_range_us: Mapping[str, tuple[float, float]] = {}
+    measured_range_us: Mapping[str, tuple[float, float]] = {}
+    expected: str | None = None
+    measured_in: str = ""
 
 
 class PlanPart(Part):
@@ -152,6 +171,9 @@ class PlanPart(Part):
 
     path: str | None = None
     planner: str = ""
+    objective: str = ""
+    cost_model: str = ""
+    search: str = ""
     rules: tuple[str, ...] = ()
     groups: tuple[GroupPart, ...] = ()
     decisions: tuple[DecisionPart, ...] = ()

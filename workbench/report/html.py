@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from . import decisions
 from . import format as fmt
 from .document import GroupMeasured, GroupPart, TaskPart, TensorPart
 from .frames import measured_groups, task_of, throughput
+from .gap import gaps
 from .run import Run
 from .summary import caveat, reference_name, sentence
 from .write import svg
@@ -27,9 +29,6 @@ _PLOT_STYLE = (
     "<style>svg{--ink:#1f2329;--grid:#c9cdd2;--alert:#b3220f}"
     "@media screen and (prefers-color-scheme:dark){svg{--ink:#e6e8eb;--grid:#3a4048;--alert:#ff9a87}}</style>"
 )
-
-
-_ORDER = ("fused", "partial", "unfused")
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,8 @@ def report_page(run: Run, drawn: Mapping[str, Figure] | None = None) -> str:
             environment=_environment_facts(run),
             budget=_budget_facts(run),
             with_measured=any(one.measured_us for one in run.plan.decisions),
-            times=_times,
+            words=decisions,
+            gaps={gap.variant: gap for gap in gaps(run)},
             names=fmt.group_names(run.plan.groups),
             breakable=_breakable,
             spread=_spread,
@@ -159,12 +159,6 @@ def _verdicts(run: Run) -> str:
     names = {"fuse": "fused", "split": "left apart", "tie": "tied"}
     counts = Counter(names.get(one.verdict, one.verdict) for one in run.plan.decisions)
     return ", ".join(f"{count} {name}" for name, count in counts.items())
-
-
-def _times(times: Mapping[str, float] | None) -> list[str]:
-    """One line a time, in the order in which they are compared."""
-    order = sorted(times or {}, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
-    return [f"{name} {fmt.time((times or {})[name])}" for name in order] or [fmt.NONE]
 
 
 def _breakable(words: str) -> str:

@@ -69,11 +69,16 @@ def decisions_table(decisions: Iterable[Decision]) -> Table:
         table.add_row(
             text(_stacked(one.verdict, one.category), COLOURS.get(one.verdict, "")),
             text(_stacked(fmt.broken(one.boundary, 18), one.rule)),
-            "\n".join([*(["measured:"] if one.measured_us else []), *words.times(times)]) or fmt.NONE,
+            "\n".join([*(["measured:"] if one.measured_us else []), *words.times(times), *_place(one)]) or fmt.NONE,
             words.ratio_text(times),
             text(one.reason),
         )
     return table
+
+
+def _place(decision: Decision) -> list[str]:
+    place = words.PLACES.get(decision.measured_in)
+    return [f"({place})"] if decision.measured_us and place else []
 
 
 def _stacked(*lines: str) -> str:
@@ -164,7 +169,8 @@ def _time_rows(decision: Decision) -> list[tuple[str, str]]:
         lines = words.times(times, ranges)
         if lines:
             gain = words.ratio(times)
-            rows.append((name, "\n".join([*lines, *([] if gain is None else [f"ratio {gain:.2f}x"])])))
+            where = _place(decision) if name == "measured" else []
+            rows.append((name, "\n".join([*lines, *where, *([] if gain is None else [f"ratio {gain:.2f}x"])])))
     if decision.expected:
         rows.append(("expected", f"{decision.expected}; decided: {decision.verdict}"))
     return rows

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import format as fmt
 from .assemble import task_part
 from .comparison import REGRESSIONS
+from .gap import Gap, gaps
 from .summary import caveat, sentence
 from .tables import columns, new_table, operators, text
 
@@ -33,6 +34,9 @@ def run_tables(run: Run) -> list[RenderableType]:
     ]
     if run.tasks:
         parts += ["", tasks_table(run.tasks)]
+    shown = [gap for gap in gaps(run) if gap.alone_us is not None]
+    if shown:
+        parts += ["", gaps_table(shown)]
     trials = sum(task.trials for task in run.tasks)
     parts.append(
         f"{fmt.count(trials, 'trial')}; kernels: {run.cache.hits} from the cache, {run.cache.builds} built; "
@@ -58,6 +62,17 @@ def variants_table(run: Run) -> Table:
             str(one.kernels),
             text("correct" if right else one.status.upper(), "green" if right else "bold red"),
         )
+    return table
+
+
+def gaps_table(found: Sequence[Gap]) -> Table:
+    """Each variant as a whole against the sums of its kernels."""
+    table = new_table()
+    columns(table, "variant", right=False)
+    columns(table, "whole", "kernels inside", "kernels alone")
+    columns(table, "the whole takes", right=False)
+    for gap in found:
+        table.add_row(gap.variant, fmt.time(gap.whole_us), fmt.time(gap.inside_us), fmt.time(gap.alone_us), gap.words)
     return table
 
 
