@@ -3,14 +3,13 @@
 python scripts/group_dataset.py [--train-only]
 
 Lowers every built-in model unfused, as planned and as TVM's FuseOps partitions it, which gives workload keys and their
-groups; joins these with the best records of ``tuning_logs/``. Groups that were in the data before stay, since a plan
-of today may not make them any more.
+groups; joins these, and the groups that the logs hold themselves, with the best records of ``tuning_logs/``. Groups
+that were in the data before stay, since a plan of today may not make them any more.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 
 import tuning_logs
@@ -20,11 +19,11 @@ from workbench.fusion.cost_models import LearnedCostModel, Sample
 from workbench.fusion.cost_models.choice import PRETRAINED
 from workbench.fusion.cost_models.samples import read_samples, sample, write_samples
 from workbench.graph import Graph, from_model
-from workbench.graph.serialise import to_json
+from workbench.graph.serialise import from_json, to_json
 from workbench.kernels import lower, lower_greedy
 from workbench.models import builtin_models
 from workbench.store import Record
-from workbench.store.serialise import load_record
+from workbench.store.exchange import read_records
 from workbench.targets import Caches, Target, resolve
 
 NAME = "epyc_znver4_2_threads"
@@ -54,27 +53,19 @@ def main() -> None:
 
 def best_records() -> dict[str, Record]:
     """Workload key -> its fastest record in the committed logs, in order of key."""
-    best: dict[str, Record] = {}
-    for path in tuning_logs.paths():
-        for line in gzip.decompress(path.read_bytes()).decode().splitlines()[1:]:
-            if '"group"' in line:
-                continue
-            record = load_record(line)
-            if record.status == "ok" and (known := best.get(record.workload, record)).median_s >= record.median_s:
-                best[record.workload] = min(known, record, key=lambda one: one.median_s)
-    return dict(sorted(best.items()))
+    found = [record for path in tuning_logs.paths() for record in read_records(path)[0] if record.status == "ok"]
+    slowest_first = sorted(found, key=lambda record: (record.workload, -record.median_s))
+    return {record.workload: record for record in slowest_first}
 
 
 def measured_groups(best: dict[str, Record]) -> dict[tuple[str, float], Sample]:
-    """The groups of the built-in models' variants that have a record."""
-    found = {}
+    """The groups of the built-in models' variants, and of the logs, that have a record."""
+    graphs = {key: from_json(group) for path in tuning_logs.paths() for key, group in read_records(path)[1].items()}
     for name in builtin_models():
-        for workload, graph in groups_of(name).items():
-            if workload in best:
-                one = sample(graph, best[workload])
-                found[_key(one)] = one
-        print(f"{name}: {len(found)} kernels so far", flush=True)
-    return found
+        graphs |= groups_of(name)
+        print(f"{name}: {len(graphs.keys() & best.keys())} kernels so far", flush=True)
+    made = [sample(graph, best[key]) for key, graph in graphs.items() if key in best]
+    return {_key(one): one for one in made}
 
 
 def groups_of(name: str) -> dict[str, Graph]:

@@ -8,15 +8,18 @@ import json
 import logging
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...errors import CostModelError
-from ...store import Store
 from ...targets.target import Target
 from ...tvm_seam import tvm_version
 from ._base import CostModel
 from .analytic import AnalyticCostModel
 from .learned import MINIMUM, LearnedCostModel
 from .samples import stored_samples
+
+if TYPE_CHECKING:
+    from ...store import Store
 
 log = logging.getLogger(__name__)
 PRETRAINED = Path(__file__).parent / "pretrained"

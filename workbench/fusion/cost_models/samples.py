@@ -8,12 +8,15 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...errors import CostModelError, PlanError
 from ...graph import Graph
 from ...graph.serialise import from_json, to_json
-from ...store import Record, Store
 from ..matching import is_renaming
+
+if TYPE_CHECKING:
+    from ...store import Record, Store
 
 log = logging.getLogger(__name__)
 
