@@ -7,8 +7,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from fusion_graphs import TARGET, Net
 
-from workbench.fusion import FusionPlan, draw_svg, plan
+from workbench.fusion import Decision, Factors, FusionPlan, draw_svg, plan
 from workbench.fusion.drawing import FULL_DETAIL, MAX_GROUPS
+from workbench.fusion.html_tables import decisions_table
 from workbench.graph import from_model
 from workbench.models import zoo
 
@@ -76,6 +77,36 @@ def test_html_holds_drawing_groups_and_decisions_and_escapes_names():
     for group in made.groups:
         assert f">{group.id}<" in html
     assert f"{len(made.decisions)} decisions" in html
+
+
+def test_decisions_show_times_with_intervals_ratios_categories_and_factors():
+    factors = Factors(
+        2_000_000, 1, 2.5, 30.0, 4096.0, 512, 0.75, recomputed_flops=1.5e9, level="L2", bound_before="memory",
+        bound_after="compute", compile_s=0.088, arguments=4,
+    )  # fmt: skip
+    decision = Decision(
+        "a+b+c", "some<rule>", "split", {"fused": 3000.0, "partial": 1500.0, "unfused": 2000.0},
+        {"fused": 2000.0, "unfused": 1000.0}, factors, "measured slower", nodes=("a", "b", "c"),
+        category="measured slower", predicted_range_us={"fused": (2000.0, 4500.0)},
+    )  # fmt: skip
+    html = decisions_table([decision])
+    for words in (
+        "a + b + c<br>some&lt;rule&gt;",
+        ">split: measured slower<",
+        "fused 3.00 ms [2.00 ms, 4.50 ms]<br>partial 1.50 ms<br>unfused 2.00 ms",
+        ">0.50x<",
+        "fused 2.00 ms<br>unfused 1.00 ms",
+        "<summary>saves 2 MB, 1 launch</summary>",
+        "bound by: memory to compute",
+        "arguments fit in: L2",
+        "recompute factor: 4096, 1.5e+09 FLOP again in all",
+        "seconds to compile: 0.088",
+    ):
+        assert words in html
+    assert html.count("<tr>") == 2
+    edge = decisions_table([Decision("a->b", "", "split", {}, None, None, "why", category="no rule proposes it")])
+    assert "a-&gt;b<br>edge" in edge
+    assert "<details>" not in edge
 
 
 def test_rows_for_the_command_line():

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from .plan import Decision, FusionPlan, Group
+from .html_tables import decisions_table, groups_table
+from .plan import FusionPlan, Group
 
 FULL_DETAIL = 160  # nodes up to which each is drawn; beyond, a group is one box
 MAX_GROUPS = 400  # groups up to which anything is drawn
@@ -209,38 +210,8 @@ def plan_html(plan: FusionPlan) -> str:
         f"<p><b>{escape(plan.graph.name)}</b>: {apart} operators in {len(plan.groups)} groups "
         f"({escape(plan.planner)} planner), predicted {plan.predicted_us:.0f} us</p>"
     )
-    rows = [
-        [row["id"], row["rule"], row["ops"].replace("+", " + "), row["predicted"], row["reason"].replace("+", " + ")]
-        for row in plan.describe()
-    ]
-    groups = _table(("group", "rule", "operators", "predicted", "reason"), rows)
-    decisions = _table(
-        ("boundary", "rule", "verdict", "predicted fused / partial / unfused", "measured", "recompute", "reason"),
-        [_decision_row(decision) for decision in plan.decisions],
-    )
     return (
         f'<div class="workbench-plan">{head}<div style="overflow:auto;max-height:640px">{draw_svg(plan)}</div>'
-        f"{groups}<details><summary>{len(plan.decisions)} decisions</summary>{decisions}</details></div>"
+        f"{groups_table(plan)}<details><summary>{len(plan.decisions)} decisions</summary>"
+        f"{decisions_table(plan.decisions)}</details></div>"
     )
-
-
-def _decision_row(decision: Decision) -> list[str]:
-    recompute = "" if decision.factors is None else f"{decision.factors.recompute:.4g}"
-    return [
-        _cut(decision.boundary.replace("+", " + "), 60), decision.rule, decision.verdict, _times(decision.predicted_us),
-        _times(decision.measured_us or {}), recompute, decision.reason.replace("+", " + "),
-    ]  # fmt: skip
-
-
-def _times(times: Mapping[str, float]) -> str:
-    return " / ".join(f"{times[name]:.4g}" for name in ("fused", "partial", "unfused") if name in times)
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    cell = "text-align:left;padding:2px 8px;vertical-align:top"
-    head = "".join(f'<th style="{cell}">{escape(name)}</th>' for name in columns)
-    body = "".join(
-        f"<tr>{''.join(f'<td style={chr(34)}{cell}{chr(34)}>{escape(text)}</td>' for text in row)}</tr>" for row in rows
-    )
-    style = "border-collapse:collapse;font-size:90%"
-    return f'<table style="{style}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
