@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import doctest
 import os
+import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from workbench.errors import PlanError
 from workbench.fusion import Rule, builtin_rules, categories, rule, rules
 from workbench.fusion.rules import example_of, propose
-from workbench.graph import from_text
+from workbench.graph import Graph, from_text
 
 FOLDER = Path(__file__).parent / "golden"
 RULES = {one.name: one for one in builtin_rules()}
@@ -182,6 +184,35 @@ def test_a_near_miss_is_refused_in_its_category(name: str, changes: list[tuple[s
 def test_the_three_ways_of_writing_a_rule_run_as_documented():
     result = doctest.testmod(rules)
     assert (result.failed, result.attempted > 10) == (0, True)
+
+
+def tangle(steps: int) -> Graph:
+    """Random operators, each reading what was made shortly before it."""
+    random = Random(0)
+    lines = ["x: float32[64, 64]", "W: float32[64, 64] = const", "b: float32[64] = const"]
+    lines.append("v0: float32[64, 64] = nn.relu(x)")
+    spellings = ["add({0}, {1})", "multiply({0}, {1})", "nn.relu({0})", "tanh({0})", "matmul({0}, W)", "add({0}, b)",
+                 "nn.softmax({0}){{axis=-1}}", "nn.layer_norm({0}, b, b){{axes=(-1,)}}", "sort({0})"]  # fmt: skip
+    for i in range(1, steps):
+        near = [f"v{max(0, i - 1 - int(random.expovariate(0.3)))}" for _ in range(2)]
+        lines.append(f"v{i}: float32[64, 64] = {random.choice(spellings).format(*near)}")
+    return from_text("\n".join([*lines, f"return v{steps - 1}"]))
+
+
+TANGLE = tangle(5000)
+
+
+@pytest.mark.parametrize("one", RULES.values(), ids=RULES)
+def test_a_rule_looks_through_5000_operators_within_two_seconds(one: Rule):
+    start = time.process_time()
+    candidates, refusals = propose(one, TANGLE)
+    assert time.process_time() - start < 2.0
+    assert len(candidates) <= 2 * len(TANGLE.nodes)
+    for refusal in refusals:
+        assert refusal.rule == one.name
+        assert refusal.category in categories.CATEGORIES
+        assert refusal.detail
+        assert TANGLE.order(refusal.nodes) == tuple(refusal.nodes)
 
 
 def test_every_rule_has_a_near_miss():
