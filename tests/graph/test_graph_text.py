@@ -81,6 +81,9 @@ def test_built_in_models_survive_the_round_trip(name: str):
     [
         ("y: float32[4] = nn.relu(z)", "'z' is not defined above; defined are x"),
         ("y: float33[4] = nn.relu(x)", "dtype 'float33' is not known"),
+        ("y: object[4] = nn.relu(x)", "dtype 'object' is not known"),
+        ("y: float32[4] = nn.conv2d(x)", "operands or attributes do not suit nn.conv2d"),
+        ("y: float32[4] = nn.softmax(x){axis='last'}", "operands or attributes do not suit nn.softmax"),
         ("x: float32[4]", "'x' is defined twice"),
         ("y: float32[4 = nn.relu(x)", "expected name: dtype"),
         ("y: float32[4] = nn.relu x", "expected operator(operands)"),

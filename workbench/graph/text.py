@@ -115,7 +115,7 @@ class _Reader:
     def _constant(self, left: str, right: str) -> None:
         name, shape, dtype = self._type(left)
         if right != "const":
-            data = np.full(shape, float(right)).astype(dtype)
+            data = np.full(shape, _cast(right, dtype))
         else:
             size = int(np.prod(shape))
             data = np.linspace(0.5, 1.5, size, dtype=np.float32).astype(dtype).reshape(shape)
@@ -135,7 +135,10 @@ class _Reader:
         for value in outputs:
             self._add(value)
         read = [self.values[name] for name in inputs]
-        flops, space = cost_of(op, read, outputs, attrs)
+        try:
+            flops, space = cost_of(op, read, outputs, attrs)
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise self._error(f"operands or attributes do not suit {op} ({type(error).__name__}: {error})") from error
         names = tuple(value.name for value in outputs)
         kind = kind_of(op, read, outputs)
         bindings = tuple(dict.fromkeys((node_id, *names)))
@@ -148,7 +151,7 @@ class _Reader:
 
     def _number(self, text: str, dtype: str) -> str:
         name = f"const_{len(self.values)}"
-        data = np.asarray(float(text)).astype(self._dtype(dtype))
+        data = np.asarray(_cast(text, dtype))
         data.flags.writeable = False
         self._add(Value(name, (), dtype, data=data))
         return name
@@ -170,9 +173,11 @@ class _Reader:
 
     def _dtype(self, dtype: str) -> str:
         try:
-            np.dtype(dtype)
+            known = np.dtype(dtype).kind in "fiubV" and dtype not in ("void", "record")
         except TypeError:
-            raise self._error(f"dtype '{dtype}' is not known; give one such as float32") from None
+            known = False
+        if not known:
+            raise self._error(f"dtype '{dtype}' is not known; give one such as float32")
         return dtype
 
     def _attributes(self, text: str | None) -> dict[str, object]:
@@ -198,6 +203,11 @@ class _Reader:
 
     def _error(self, message: str) -> PlanError:
         return PlanError(f"{self.where}: {message}")
+
+
+def _cast(number: str, dtype: str) -> np.generic:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.float64(number).astype(dtype)
 
 
 def _at_equals(text: str) -> tuple[str, str, str]:
