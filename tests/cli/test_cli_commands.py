@@ -16,7 +16,7 @@ COMMANDS = sorted(command.name for command in app.registered_commands)
 
 
 def test_commands_are_the_documented_ones() -> None:
-    assert COMMANDS == ["cache", "compare", "compile", "models", "plan", "run", "tune"]
+    assert COMMANDS == ["cache", "compare", "compare-plans", "compile", "models", "plan", "rules", "run", "tune"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -49,7 +49,7 @@ def test_plan_writes_a_plan_that_plan_reads(cli: Callable, tmp_path: Path) -> No
     assert "parallel_matmul" in done.out
     assert all(len(line) <= 80 for line in done.out.splitlines())
     document = json.loads((tmp_path / "plan.json").read_text())
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     printed = cli("plan", "encoder", "--store", tmp_path / "store", "--json")
     assert json.loads(printed.out) == document
 

@@ -29,7 +29,7 @@ def decisions_table(decisions: Iterable[Decision]) -> str:
 def _row(decision: Decision) -> list[str]:
     boundary = decision.boundary.replace("+", " + ")
     shown = boundary if len(boundary) <= LONGEST else boundary[: LONGEST - 1] + "…"
-    verdict = decision.verdict
+    verdict: str = decision.verdict
     if decision.category and decision.category != verdict:
         verdict += f": {decision.category}"
     return [
