@@ -9,7 +9,7 @@ import pytest
 from kernel_models import assert_right, build, model_of, plan_of, target, tensor
 
 from workbench.fusion import PatternRule, RelaxPatternRule, builtin_rules, plan, rule
-from workbench.fusion.patterns import op
+from workbench.fusion.patterns import op, repeat
 from workbench.fusion.rules import propose
 from workbench.graph import from_model
 from workbench.kernels import lower
@@ -130,3 +130,31 @@ def test_each_candidate_of_a_rule_is_a_kernel_that_is_right(name: str, of: str) 
     for candidate in candidates:
         made = plan_of(graph, candidate.nodes, rewrite=candidate.rewrite)
         assert_right(model, lower(model, made, name), model.example_inputs(1))
+
+
+def reading_one_input() -> Model:
+    """Three elementwise readers of a tensor that is large enough for a pass over it to count."""
+
+    def body(emit, x, thin):
+        first, second = emit(R.nn.relu(x)), emit(R.multiply(x, thin))
+        return relax.Tuple([first, emit(R.tanh(second)), emit(R.add(x, relax.const(1.0, "float32")))])
+
+    return model_of([tensor("x", (512, 256)), tensor("thin", (1, 256))], body)
+
+
+def test_readers_of_one_large_tensor_are_one_kernel_with_three_results() -> None:
+    model = reading_one_input()
+    graph = from_model(model)
+    (candidate,) = propose(next(one for one in builtin_rules() if one.name == "shared_reads"), graph)[0]
+    assert len(candidate.nodes) == len(graph.nodes) == 4
+    lowered = lower(model, plan_of(graph, candidate.nodes), "planned")
+    assert len(lowered.calls) == 1
+    assert_right(model, lowered, model.example_inputs(2))
+
+
+def test_a_pattern_with_repetition_is_planned_and_right() -> None:
+    chain = repeat(op(kind=("elementwise", "broadcast")), op("matmul"), min=1, max=8)
+    model = zoo.build("bias_gelu", rows=8, inner=16, outer=16)
+    made = plan(from_model(model), target(), rules=[PatternRule("epilogue", chain)])
+    assert [group.rule for group in made.groups] == ["epilogue"]
+    assert_right(model, lower(model, made, "planned"), model.example_inputs(2))
