@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import workbench as wb
+from workbench.fusion.cost_models import LearnedCostModel, choose
+from workbench.job import with_peaks
 from workbench.models import builtin_models
+from workbench.store import Store
+from workbench.targets import resolve
 
 from . import fusion_cases
 from ._figures import Figure, at_least, at_most, publish, recorded
@@ -45,24 +48,41 @@ def figures(
             yield made
             pairs.update(made.detail.get("verdicts", {}))
     yield at_least("verdict_agreement", agreement(pairs), 0.9, detail={"confusion": confusion(pairs)})
+    yield from cost_model(store)
 
 
 def of_model(name: str, trials_per_task: int, store: Path | None, out: Path | None) -> Iterator[Figure]:
     """How `planned` compares in one run; the first figure's detail has the pairs of predicted and measured verdicts."""
     source = f"{fusion_cases.__file__}:{name}" if name in CASES else name
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) if out is None else out / name
-        run = wb.run(source, trials_per_task=trials_per_task, store=store, out=folder, quiet=True, measure_seconds=15)
-        decisions = json.loads((folder / "plan.json").read_text())["decisions"]
+    run = wb.run(
+        source,
+        trials_per_task=trials_per_task,
+        store=store,
+        out=None if out is None else out / name,
+        quiet=True,
+        measure_seconds=15,
+    )
     ratios = gains(run)
     first, *rest = not_slower(name, ratios)
-    yield replace(first, detail={**first.detail, "verdicts": dict(count(decisions))})
+    yield replace(first, detail={**first.detail, "verdicts": dict(count(run.plan.decisions))})
     yield from rest
     if name in FASTER_THAN_GREEDY and "greedy" in ratios:
         yield at_least_by(f"{name}_gain_over_greedy", ratios["greedy"], FASTER_THAN_GREEDY[name])
     if name in FASTER_THAN_THE_WORSE and len(ratios) == 2:
         worse = max(ratios.values(), key=lambda ratio: ratio.median)
         yield at_least_by(f"{name}_gain_over_the_worse", worse, FASTER_THAN_THE_WORSE[name])
+
+
+def cost_model(store: Path | None) -> Iterator[Figure]:
+    """How well the model that plans are made with ranks groups of operators that it was not trained on."""
+    with Store(store) as opened:
+        target = with_peaks(resolve("llvm"), opened)
+        model = choose(target, opened)
+    if not isinstance(model, LearnedCostModel):
+        yield Figure("heldout_rank_correlation", 0.0, ">= 0.9", False, detail={"model": model.name})
+        return
+    detail = {**model.evaluation.to_json(), "trained_on": dict(model.target)}
+    yield at_least("heldout_rank_correlation", model.evaluation.learned.rank_correlation, 0.9, detail=detail)
 
 
 def planning() -> Iterator[Figure]:

@@ -78,11 +78,13 @@ def tree_lookups() -> tvm.IRModule:
     def body(net: Net, value: Any, index: Any) -> Any:
         rows = index.ty.shape.values[0]
         for level in range(LEVELS):
-            threshold = net("reshape", net("take", net.weight(TREES << level), index, axis=0), shape=(rows, 1))
+            threshold = net(
+                "reshape", net("take", net.weight(TREES << level), index, axis=0, mode="clip"), shape=(rows, 1)
+            )
             right = net("astype", net("greater_equal", value, threshold), dtype="int64")
             doubled = net("multiply", index, relax.const(2, "int64"))
             index = net("add", doubled, net("reshape", right, shape=(rows,)))
-        return net("take", net.weight(TREES << LEVELS), index, axis=0)
+        return net("take", net.weight(TREES << LEVELS), index, axis=0, mode="clip")
 
     return _module({"value": (2000, 1), "index": (2000,)}, body, {"index": "int64"})
 

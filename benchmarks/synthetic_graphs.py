@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import chain, count, islice
 
 from workbench.fusion import plan
+from workbench.fusion.cost_models import choose
 from workbench.graph import Graph
 from workbench.graph.text import from_text
 from workbench.targets import resolve
@@ -105,13 +106,15 @@ def _typed(name: str, shape: tuple[int, ...]) -> str:
 
 
 def main() -> None:
-    """Seconds of one planning, and a digest of the plan's document."""
+    """Seconds of one planning with the cost model that comes for this machine, and a digest of the plan's document."""
     graph, target = graph_of(int(sys.argv[1])), resolve("llvm")
+    model = choose(target, None)
     begin = time.perf_counter()
-    made = plan(graph, target)
+    made = plan(graph, target, cost_model=model)
     seconds = time.perf_counter() - begin
     digest = hashlib.sha256(json.dumps(made.to_json()).encode()).hexdigest()
-    print(json.dumps({"seconds": seconds, "plan": digest, "groups": len(made.groups), "search": made.search}))
+    found = {"groups": len(made.groups), "search": made.search, "cost_model": made.cost_model}
+    print(json.dumps({"seconds": seconds, "plan": digest, **found}))
 
 
 if __name__ == "__main__":

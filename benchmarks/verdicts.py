@@ -1,7 +1,8 @@
 """Whether plans predicted what was then measured, boundary by boundary.
 
 A boundary is a decision of a plan that has a predicted verdict (``expected``) and both a fused and an unfused time
-that were measured; a set of nodes that several rules proposed counts once. With r = unfused time / fused time the
+that were measured; a set of nodes that several rules proposed counts once. With r = time apart / fused time, where
+"apart" is the faster of the unfused and, if it was measured, the partial form (what a prediction compares too), the
 measured verdict is "fuse" above r = 1.05, "split" below 1 / 1.05, else "tie". Predicted and measured verdict agree
 when they are the same, and also when one of them is "tie" and r is within 10 % of one (1 / 1.1 to 1.1): who is wrong
 about so little loses nothing. "fuse" against "split" never agrees.
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+
+from workbench.report.document import DecisionPart
 
 VERDICTS = ("fuse", "tie", "split")
 BAND = 1.05
@@ -22,21 +24,21 @@ Counts = Mapping[str, int]
 
 
 def measured_verdict(ratio: float) -> str:
-    """The verdict of unfused time over fused time."""
+    """The verdict of time apart over fused time."""
     return "fuse" if ratio > BAND else "split" if ratio < 1 / BAND else "tie"
 
 
-def count(decisions: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Pairs of verdicts of the decisions of one plan document."""
+def count(decisions: Iterable[DecisionPart]) -> Counter[str]:
+    """Pairs of verdicts of the decisions of one run."""
     counts: Counter[str] = Counter()
     seen: set[str] = set()
     for decision in decisions:
-        times = decision["measured_us"] or {}
-        if decision["expected"] is None or not {"fused", "unfused"} <= times.keys() or decision["boundary"] in seen:
+        times, predicted = decision.measured_us or {}, decision.expected
+        if predicted is None or not {"fused", "unfused"} <= times.keys() or decision.boundary in seen:
             continue
-        seen.add(decision["boundary"])
-        ratio = times["unfused"] / times["fused"]
-        predicted, measured = decision["expected"], measured_verdict(ratio)
+        seen.add(decision.boundary)
+        ratio = min(times["unfused"], times.get("partial", times["unfused"])) / times["fused"]
+        measured = measured_verdict(ratio)
         near = predicted != measured and "tie" in (predicted, measured) and 1 / HARMLESS <= ratio <= HARMLESS
         counts[f"{predicted}/{measured}{' (near)' if near else ''}"] += 1
     return counts
