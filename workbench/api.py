@@ -80,7 +80,7 @@ def plan(
     with _store(store) as opened, best_face(quiet or planner != "measure") as drawn:
         wanted = job.with_peaks(_target(target), opened)
         chosen = _rules(rules)
-        given = _plan(plan, model, wanted, chosen, opened)
+        given = _plan(plan, model, wanted, chosen, opened, cost_model)
         if given is not None:
             return replace(given, model=model, target=wanted)
         settings = job.Settings(
@@ -193,7 +193,7 @@ def run(
             constraints=Constraints(rules_off=tuple(rules_off), max_nodes=max_nodes),
             objective=objective,
             cost_model=cost_model,
-            plan=_plan(plan, model, wanted, chosen, opened),
+            plan=_plan(plan, model, wanted, chosen, opened, cost_model),
             jobs=jobs,
             measure_s=measure_seconds,
             command=shlex.join(["workbench", *sys.argv[1:]]) if sys.argv[0].endswith("workbench") else "",
@@ -238,11 +238,17 @@ def _rules(rules: Rules) -> tuple[Rule, ...] | None:
 
 
 def _plan(
-    plan: FusionPlan | str | Path | None, model: Model, target: Target, rules: tuple[Rule, ...] | None, store: Store
+    plan: FusionPlan | str | Path | None,
+    model: Model,
+    target: Target,
+    rules: tuple[Rule, ...] | None,
+    store: Store,
+    cost_model: str,
 ) -> FusionPlan | None:
     if plan is None or isinstance(plan, FusionPlan):
         return plan
-    return read_plan(Path(plan), from_model(model), job.with_peaks(target, store), rules)
+    settings = job.with_model(job.Settings(target=job.with_peaks(target, store), store=store, cost_model=cost_model))
+    return read_plan(Path(plan), from_model(model), settings.target, rules, settings.model)
 
 
 def _origin(plan: FusionPlan) -> tuple[Model, Target]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from fusion_graphs import TARGET, Net
 
 from workbench.errors import IllegalGroup, PlanError
 from workbench.fusion import FusionPlan, from_json, load_plan, plan
+from workbench.fusion.cost_models import AnalyticCostModel, Prediction
 from workbench.graph import Graph
+from workbench.targets.target import Target
 
 
 def _graph() -> Graph:
@@ -127,3 +129,19 @@ def test_a_file_is_planned_again_the_same_way(tmp_path: Path):
 def test_what_was_planned_again_keeps_its_wishes_when_it_is_read_once_more():
     made = edited(lambda d: d.update(forbidden=[["t", "s"]], max_nodes=2, pins=[["b", "c"]]))
     assert from_json(made.to_json(), _graph(), target=TARGET).groups == made.groups
+
+
+def test_the_cost_model_that_was_given_judges():
+    class Reversed(AnalyticCostModel):
+        """One kernel costs a second for each operator but one."""
+
+        name = "reversed"
+
+        def predict(self, graph: Graph, kernels: Sequence[Iterable[str]], target: Target) -> list[Prediction]:
+            sizes = [len(tuple(nodes)) for nodes in kernels]
+            return [Prediction(size - 0.9, size - 0.9, size - 0.9) for size in sizes]
+
+    document = plan(_graph(), TARGET).to_json() | {"max_nodes": 2}
+    made = from_json(document, _graph(), "plan.json", TARGET, None, Reversed())
+    assert made.cost_model == "reversed"
+    assert all(len(group.nodes) == 1 for group in made.groups)

@@ -16,6 +16,7 @@ from .plan import SCHEMA, Decision, FusionPlan, Group
 
 if TYPE_CHECKING:
     from ..targets.target import Target
+    from .cost_models import CostModel
     from .rules import Rule
     from .schema import DocumentGroup, PlanDocument
 
@@ -90,12 +91,16 @@ def save(plan: FusionPlan, path: str | Path) -> None:
 
 
 def load(
-    path: str | Path, graph: Graph, target: Target | None = None, rules: Sequence[Rule] | None = None
+    path: str | Path,
+    graph: Graph,
+    target: Target | None = None,
+    rules: Sequence[Rule] | None = None,
+    cost_model: CostModel | None = None,
 ) -> FusionPlan:
     """The plan in a file, for ``graph``. Raises PlanError; see :func:`from_document`."""
     from .schema import read_document
 
-    return from_document(read_document(path), graph, str(path), target, rules)
+    return from_document(read_document(path), graph, str(path), target, rules, cost_model)
 
 
 def from_json(
@@ -104,11 +109,12 @@ def from_json(
     source: str = "document",
     target: Target | None = None,
     rules: Sequence[Rule] | None = None,
+    cost_model: CostModel | None = None,
 ) -> FusionPlan:
     """The plan that plain data describes; see :func:`from_document`."""
     from .schema import parse_document
 
-    return from_document(parse_document(document, source), graph, source, target, rules)
+    return from_document(parse_document(document, source), graph, source, target, rules, cost_model)
 
 
 def from_document(
@@ -117,11 +123,13 @@ def from_document(
     source: str = "document",
     target: Target | None = None,
     rules: Sequence[Rule] | None = None,
+    cost_model: CostModel | None = None,
 ) -> FusionPlan:
     """The plan that a document describes; groups are put in execution order and numbered anew.
 
     Groups that break the document's own wishes (a pin, a forbidden pair, a rule that is off, the size limit) are
-    planned again under these wishes for ``target``, see ``replan``; without a target that raises IllegalGroup.
+    planned again under these wishes for ``target`` by ``cost_model``, see ``replan``; without a target that raises
+    IllegalGroup.
 
     Raises PlanError when the document is broken, of a newer schema or for another model, and IllegalGroup (with the
     reason) when a group, a pin or the partition cannot be.
@@ -138,7 +146,7 @@ def from_document(
     check_pins(graph, document.pins, document.forbidden, document.max_nodes)
     wish = broken_wish(groups, document)
     if wish is not None and target is not None:
-        return replan(document, graph, target, rules)
+        return replan(document, graph, target, rules, cost_model)
     if wish is not None:
         raise wish
     return FusionPlan(

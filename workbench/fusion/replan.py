@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import IllegalGroup
 from ..graph import Graph
 from .categories import FORBIDDEN, OVERLAP, RULE_OFF, SIZE_LIMIT
-from .constraints import OBJECTIVES, Constraints
+from .constraints import Constraints
 from .legality import check
 from .plan import FusionPlan, Group
 from .planners import PLANNERS
@@ -22,6 +22,7 @@ from .rules import Rule
 
 if TYPE_CHECKING:
     from ..targets.target import Target
+    from .cost_models import CostModel
     from .schema import DocumentGroup, PlanDocument
 
 Edges = Sequence[tuple[str, str]]
@@ -73,20 +74,26 @@ def _refused(nodes: Sequence[str], forbidden: Edges, max_nodes: int | None) -> I
     return None
 
 
-def replan(document: PlanDocument, graph: Graph, target: Target, rules: Sequence[Rule] | None = None) -> FusionPlan:
+def replan(
+    document: PlanDocument,
+    graph: Graph,
+    target: Target,
+    rules: Sequence[Rule] | None = None,
+    cost_model: CostModel | None = None,
+) -> FusionPlan:
     """A new plan under a document's wishes; groups that were edited by hand stay where the wishes allow it.
 
-    The planner and the objective are the document's. Raises IllegalGroup for a pin that cannot be, PlanError for an
-    unknown rule or node.
+    The planner and the objective are the document's; ``cost_model`` defaults to the analytic one. Raises IllegalGroup
+    for a pin that cannot be, PlanError for an unknown rule or node.
     """
     check_pins(graph, document.pins, document.forbidden, document.max_nodes)
     cuts = tuple(edge for edge in _cuts(document, graph) if edge not in document.forbidden)
     wishes = Constraints(document.pins, document.forbidden + cuts, document.rules_off, document.max_nodes)
     kept = tuple(group.nodes for group in _edited(document) if _may_stay(graph, group, wishes))
     planner = document.planner if document.planner in PLANNERS else "predict"
-    objective = next(one for one in OBJECTIVES if one == document.objective)
+    objective = document.objective
     pins = document.pins + kept
-    made = plan(graph, target, rules, planner, replace(wishes, pins=pins), objective=objective)
+    made = plan(graph, target, rules, planner, replace(wishes, pins=pins), cost_model, objective)
     return replace(made, extra=document.extra)
 
 

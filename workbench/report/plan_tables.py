@@ -251,16 +251,16 @@ def _three(heading: str, rows: Iterable[tuple[str, str, str]]) -> Table:
 def _groups_table(comparison: PlanComparison) -> Table:
     table = new_table()
     columns(table, "group", right=False)
-    table.add_column("nodes", overflow="fold", max_width=22)
-    table.add_column("operators", overflow="fold", max_width=22)
-    table.add_column("rule", overflow="fold", max_width=18)
+    table.add_column("nodes", overflow="fold", min_width=20, max_width=20)
+    table.add_column("operators", overflow="fold", min_width=20, max_width=20)
+    table.add_column("rule", overflow="fold", max_width=17)
     columns(table, "predicted")
     for where, groups in (("only A", comparison.only_a), ("only B", comparison.only_b), ("both", comparison.changed)):
         for one in groups:
             table.add_row(
                 text(where, {"only A": "red", "only B": "green"}.get(where, "")),
-                text(fmt.broken(fmt.boundary("+".join(one.nodes), {}), 22)),
-                operators(one.ops, 22),
+                text(fmt.broken(fmt.boundary("+".join(one.nodes), {}), 20)),
+                operators(one.ops, 20),
                 text(_rule_change(one)),
                 fmt.time(one.b_us if one.a_us is None else one.a_us),
             )
