@@ -30,7 +30,7 @@ from .fusion_cases import CASES
 from .models import at_least_by, gains, not_slower
 from .verdicts import agreement, confusion, count
 
-FASTER_THAN_GREEDY = {"thin_chain_8": 1.5, "thin_chain_16": 1.5}
+FASTER_THAN_GREEDY = dict.fromkeys(("thin_chain_8", "thin_chain_16", "thin_row_chain_8", "thin_row_chain_16"), 1.5)
 FASTER_THAN_THE_WORSE = {"pool_of_concats": 1.5}
 PLANNING_SECONDS = {500: 5.0, 5000: 60.0}
 

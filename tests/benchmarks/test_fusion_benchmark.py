@@ -1,0 +1,101 @@
+"""What the benchmark of planning is made of: the reported cases, the count of verdicts, the large graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from benchmarks import fusion_cases
+from benchmarks.fusion_cases import CASES
+from benchmarks.synthetic_graphs import graph_of
+from benchmarks.verdicts import agreement, confusion, count, measured_verdict
+from workbench.fusion import check_partition, plan
+from workbench.graph import from_model
+from workbench.report.document import DecisionPart
+from workbench.targets import resolve
+
+OPERATORS = {
+    "pool_of_concats": 16,
+    "thin_chain_8": 25,
+    "thin_chain_16": 49,
+    "thin_row_chain_8": 25,
+    "thin_row_chain_16": 49,
+    "masked_softmax": 2,
+    "paired_products": 9,
+    "tree_lookups": 57,
+    "window_softmax": 2,
+    "row_softmax": 5,
+    "norm_transpose": 7,
+    "relu_transpose_sum": 4,
+    "thin_producers": 48,
+    "amax_cast": 3,
+    "matmul_prologue": 3,
+}
+
+
+def test_every_case_is_listed_with_its_report():
+    assert CASES.keys() == OPERATORS.keys()
+    for name, case in CASES.items():
+        assert case.build is getattr(fusion_cases, name)
+        assert case.url.startswith("https://github.com/")
+        assert case.right
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_is_a_model_like_any_other(name: str):
+    model = wb.load(f"{Path(fusion_cases.__file__)}:{name}")
+    graph = from_model(model)
+    assert len(graph.nodes) == OPERATORS[name]
+    made = plan(graph, resolve("llvm"))
+    assert len(made.groups) < len(graph.nodes)
+
+
+def decision(boundary: str, expected: str | None, **times: float) -> DecisionPart:
+    return DecisionPart(
+        boundary=boundary, rule="", verdict="tie", reason="", expected=expected, measured_us=times or None
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.06, "fuse"), (1.04, "tie"), (1.0, "tie"), (0.96, "tie"), (0.94, "split")]
+)
+def test_a_measured_tie_is_a_band_of_five_per_cent(ratio: float, verdict: str):
+    assert measured_verdict(ratio) == verdict
+
+
+def test_verdicts_are_counted_against_the_best_form_apart():
+    counts = count(
+        [
+            decision("a+b", "fuse", fused=10.0, unfused=20.0),
+            decision("a+b", "split", fused=10.0, unfused=20.0),  # another rule's proposal of the same set
+            decision("a+b+c", "fuse", fused=10.0, unfused=20.0, partial=8.0),
+            decision("b+c", "tie", fused=10.0, unfused=10.8),  # harmless
+            decision("c+d", "tie", fused=10.0, unfused=12.0),
+            decision("d+e", "split", fused=10.0, unfused=10.4),  # harmless
+            decision("e+f", None, fused=10.0, unfused=20.0),  # nothing was predicted
+            decision("f+g", "fuse", fused=10.0),  # not measured apart
+            decision("g+h", "fuse"),
+        ]
+    )
+    assert counts == {"fuse/fuse": 1, "fuse/split": 1, "tie/fuse (near)": 1, "tie/fuse": 1, "split/tie (near)": 1}
+    assert agreement(counts) == pytest.approx(3 / 5)
+    table = confusion(counts)
+    assert table["tie"] == {"fuse": 2, "tie": 0, "split": 0}
+    assert sum(sum(row.values()) for row in table.values()) == 5
+
+
+def test_no_boundary_is_no_agreement():
+    assert agreement({}) == 0.0
+
+
+@pytest.mark.parametrize("operators", [40, 41, 130])
+def test_a_synthetic_graph_has_as_many_operators_as_asked_for_and_a_legal_plan(operators: int):
+    graph, again = graph_of(operators), graph_of(operators)
+    assert len(graph.nodes) == operators
+    assert graph.fingerprint == again.fingerprint
+    assert any(len(graph.users(value)) > 2 for value in graph.values)
+    made = plan(graph, resolve("llvm"))
+    check_partition(graph, [group.nodes for group in made.groups])
+    assert len(made.groups) < operators / 2
