@@ -40,6 +40,7 @@ def test_training_on_a_store(cli: Callable, filled: Path, tmp_path: Path) -> Non
     assert all(len(line) <= 80 for line in done.out.splitlines())
     loaded = LearnedCostModel.load(tmp_path / "mine.json")
     assert loaded.kernels == 64
+    assert len(list((filled / "models").iterdir())) == 1
     assert loaded.target["threads"] == 1
     done = cli("costmodel", "show", "--store", filled, "--threads", "1", "--json")
     assert done.code == 0, done.err

@@ -35,17 +35,14 @@ def train(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Train on every kernel that the store has measured on this target.
+    """Train on every kernel that the store has measured on this target; plans use the model from then on.
 
     Example: workbench costmodel train -o mine.json
     """
-    from ..fusion.cost_models import LearnedCostModel, stored_samples
-    from ..store import Store
-    from ..tvm_seam import tvm_version
+    from ..fusion.cost_models.choice import train_on
 
-    with Store(store) as opened:
-        wanted = _target(target, threads, exact_math, opened)
-        model = LearnedCostModel.train(stored_samples(opened, wanted.key, tvm_version()), wanted)
+    with _opened(store) as opened:
+        model = train_on(opened, _target(target, threads, exact_math, opened))
     if out is not None:
         model.save(out)
     _print(model, f"trained on {opened.path}", as_json)

@@ -47,16 +47,21 @@ def trained(target: Target, store: Store) -> LearnedCostModel | None:
     kernels = store.measured_groups(target.key, tvm_version())
     if kernels < MINIMUM:
         return None
-    name = _file_name(target)
-    if (known := _known(store, name, kernels)) is not None:
+    if (known := _known(store, _file_name(target), kernels)) is not None:
         return known
     try:
-        model = LearnedCostModel.train(stored_samples(store, target.key, tvm_version()), target)
+        return train_on(store, target)
     except CostModelError as error:  # views and what cannot be read do not count
         log.info("%s", error)
         return None
+
+
+def train_on(store: Store, target: Target) -> LearnedCostModel:
+    """A model of the store's kernels of this target, kept in the store. Raises CostModelError when they are too few."""
+    kernels = store.measured_groups(target.key, tvm_version())
+    model = LearnedCostModel.train(stored_samples(store, target.key, tvm_version()), target)
     document = {"kernels": kernels, "model": model.to_json()}
-    store.write_model(name, json.dumps(document, separators=(",", ":"), allow_nan=False).encode())
+    store.write_model(_file_name(target), json.dumps(document, separators=(",", ":"), allow_nan=False).encode())
     return model
 
 
