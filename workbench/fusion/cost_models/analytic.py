@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from ...graph import Graph, Node
 from ...targets.target import Target
 from ..matching import CONVOLUTIONS, is_renaming
-from ..profit import KernelWork, Nest, parallelism, pressure, work_of
+from ..profit import CACHE_SPEEDUP, KernelWork, Nest, cache_level, parallelism, pressure, work_of
 from ._base import CostModel, Prediction
 
 MATMUL_EFFICIENCY = 0.70
@@ -22,7 +22,6 @@ DEPTHWISE_EFFICIENCY = 0.12
 ELEMENTWISE_EFFICIENCY = 0.25  # no multiply-add pairs, and dependent chains
 UNSCHEDULED = 0.12  # several contractions that no schedule serves: each runs as a plain loop nest
 ROWS_OF_PRODUCT = 0.5  # a reduction over a product's rows forces whole-row tiles on the contraction
-LEVEL_SPEEDUP = (16.0, 8.0, 4.0)  # bandwidth of L1, L2 and L3 over that of main memory
 MEMORY_EFFICIENCY = 0.85
 TRANSPOSED_READ = 2.5  # a strided read uses a part of each cache line before it is evicted
 TEMPORARY_SPEEDUP = 8.0  # tiles of an inner result live in L1 or L2
@@ -90,7 +89,7 @@ def memory_seconds(graph: Graph, work: KernelWork, target: Target) -> float:
     """Traffic at the bandwidth of the level that holds the kernel's arguments; inner results at cache speed."""
     footprint = sum(graph.values[name].bytes for name in (*work.inputs, *work.outputs))
     speed = target.peak_gbps * 1e9 * MEMORY_EFFICIENCY
-    level = _level(footprint, target)
+    level = CACHE_SPEEDUP[cache_level(footprint, target)]
     temporaries = set(work.temporaries)
     seconds, shared = 0.0, set[str]()
     for nest in work.nests:
@@ -112,14 +111,6 @@ def memory_seconds(graph: Graph, work: KernelWork, target: Target) -> float:
 def _shares_reads(nest: Nest) -> bool:
     """Contractions of one input are tiled together; other nests of a kernel each read their inputs again."""
     return nest.root.kind == "contraction"
-
-
-def _level(footprint: int, target: Target) -> float:
-    sizes = (target.caches.l1 * target.threads, target.caches.l2 * target.threads, target.caches.l3)
-    for size, speedup in zip(sizes, LEVEL_SPEEDUP, strict=True):
-        if footprint <= size:
-            return speedup
-    return 1.0
 
 
 def contraction_family(graph: Graph, members: Sequence[str]) -> str:
