@@ -125,6 +125,7 @@ def test_a_plan_without_decisions_still_has_a_category_for_every_edge():
         "sort->d": "opaque operator",
         "c->d": "would form a cycle",
     }
+    assert found[0].reason == "the unfused planner asks no rule about g0 and g1"
     limited = replace(made, max_nodes=1)
     assert edge_outcome(limited, "m", "b").category == "group size limit"
     assert edge_outcome(replace(made, forbidden=(("m", "b"),)), "m", "b").category == "forbidden edge"

@@ -232,4 +232,6 @@ def _between(plan: FusionPlan, group: Group, other: Group) -> tuple[str, str]:
     decided = [one for one in plan.decisions if one.verdict != "fuse" and one.category and set(one.nodes) == set(both)]
     if decided:
         return decided[-1].category, decided[-1].reason
+    if not plan.decisions:
+        return NO_RULE, f"the {plan.planner} planner asks no rule about {group.id} and {other.id}"
     return NO_RULE, f"no rule proposes {group.id} and {other.id} as one kernel"
