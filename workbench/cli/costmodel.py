@@ -115,16 +115,17 @@ def _target(name: str, threads: int | None, exact_math: bool, store: Store) -> T
 def _in_use(target: Target, store: Store) -> tuple[object, str]:
     """The model, and where it comes from."""
     from ..fusion.cost_models import LearnedCostModel, choose
+    from ..fusion.cost_models.choice import trained
     from ..fusion.cost_models.learned import MINIMUM
     from ..tvm_seam import tvm_version
 
-    model = choose(target, store)
+    model, own = choose(target, store), trained(target, store)
     measured = store.measured_groups(target.key, tvm_version())
     enough = f"{measured} kernels measured on this target in {store.path} (a model of its own takes {MINIMUM})"
     if not isinstance(model, LearnedCostModel):
         return model, enough
-    if model.target["key"] == target.key and measured >= MINIMUM:
-        return model, f"trained on {store.path}"
+    if own is not None and model.to_json() == own.to_json():
+        return model, f"trained on {own.kernels} of the {measured} kernels measured on this target in {store.path}"
     return model, f"comes with the workbench, from {model.target['device']} {model.target['mcpu']}; {enough}"
 
 

@@ -9,15 +9,21 @@ import typer
 
 from ._options import (
     Batch,
+    CostModelName,
     Debug,
     Json,
+    MaxNodes,
+    Minutes,
     ModelArgument,
+    ObjectiveName,
     PlannerName,
     PlanPath,
+    RulesOff,
     RulesPath,
     StorePath,
     TargetName,
     Threads,
+    TrialsPerTask,
     print_json,
     show,
 )
@@ -38,6 +44,12 @@ def plan(
     threads: Threads = None,
     rules: RulesPath = None,
     planner: PlannerName = "predict",
+    objective: ObjectiveName = "latency",
+    cost_model: CostModelName = "auto",
+    max_nodes: MaxNodes = None,
+    rules_off: RulesOff = None,
+    trials_per_task: TrialsPerTask = 16,
+    minutes: Minutes = None,
     plan_file: PlanPath = None,
     explain: Annotated[
         str | None,
@@ -58,7 +70,7 @@ def plan(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show which operators would be fused, and why.
+    """Show which operators would be fused, and why. Only --planner measure makes trials.
 
     Example: workbench plan encoder -o plan.json
     """
@@ -69,7 +81,20 @@ def plan(
     from ..targets import resolve
 
     loaded = api.load(model, batch=batch)
-    made = api.plan(loaded, resolve(target, threads=threads), rules=rules, planner=planner, plan=plan_file, store=store)
+    made = api.plan(
+        loaded,
+        resolve(target, threads=threads),
+        rules=rules,
+        planner=planner,
+        objective=objective,
+        cost_model=cost_model,
+        max_nodes=max_nodes,
+        rules_off=rules_off or (),
+        plan=plan_file,
+        minutes=minutes,
+        trials_per_task=trials_per_task,
+        store=store,
+    )
     if out is not None:
         made.save(out)
     if explain is not None:

@@ -15,7 +15,7 @@ from ...targets.target import Target
 from ...tvm_seam import tvm_version
 from ._base import CostModel
 from .analytic import AnalyticCostModel
-from .learned import MINIMUM, LearnedCostModel
+from .learned import LearnedCostModel
 from .samples import stored_samples
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ PRETRAINED = Path(__file__).parent / "pretrained"
 def choose(target: Target, store: Store | None) -> CostModel:
     """The best model there is for planning on ``target``; the same store and target give the same one.
 
-    One trained on what the store has measured there, where that is enough and held-out groups show that it is better
-    than the analytic model; else a committed one of the same family of processors; else the analytic model.
+    One that ``workbench costmodel train`` made of what the store has measured there, where held-out groups show that it
+    is better than the analytic model; else a committed one of the same family of processors; else the analytic model.
+    Nothing is trained here: a model that changed with every run would plan the same model differently each time.
     """
     own = None if store is None else trained(target, store)
     if own is not None and not own.evaluation.warning:
@@ -40,48 +41,28 @@ def choose(target: Target, store: Store | None) -> CostModel:
 
 
 def trained(target: Target, store: Store) -> LearnedCostModel | None:
-    """The model of the store's kernels of this target; None when they are too few.
-
-    Trained anew whenever the store has more kernels than it was trained on, and kept in the store.
-    """
-    kernels = store.measured_groups(target.key, tvm_version())
-    if kernels < MINIMUM:
+    """The model of this target that the store keeps; None where none was trained, or it cannot be used any more."""
+    data = store.model(_file_name(target))
+    if data is None:
         return None
-    if (known := _known(store, _file_name(target), kernels)) is not None:
-        return known
+    name = f"the cost model of {store.path}"
     try:
-        return train_on(store, target)
-    except CostModelError as error:  # views and what cannot be read do not count
-        log.info("%s", error)
+        return LearnedCostModel.from_json(json.loads(data), name)
+    except (CostModelError, ValueError) as error:
+        log.warning("%s; train it again with 'workbench costmodel train'", error)
         return None
 
 
 def train_on(store: Store, target: Target) -> LearnedCostModel:
     """A model of the store's kernels of this target, kept in the store. Raises CostModelError when they are too few."""
-    kernels = store.measured_groups(target.key, tvm_version())
     model = LearnedCostModel.train(stored_samples(store, target.key, tvm_version()), target)
-    document = {"kernels": kernels, "model": model.to_json()}
-    store.write_model(_file_name(target), json.dumps(document, separators=(",", ":"), allow_nan=False).encode())
+    text = json.dumps(model.to_json(), separators=(",", ":"), allow_nan=False)
+    store.write_model(_file_name(target), text.encode())
     return model
 
 
-def _known(store: Store, name: str, kernels: int) -> LearnedCostModel | None:
-    """The model in the store, where it was trained when there were so many kernels, and can still be asked."""
-    data = store.model(name)
-    try:
-        document = json.loads(data) if data else {}
-        if document.get("kernels") != kernels:
-            return None
-        return LearnedCostModel.from_json(document["model"], f"the cost model {name} of {store.path}")
-    except (CostModelError, ValueError, KeyError, AttributeError) as error:
-        log.info("trained again: %s", error)
-        return None
-
-
 def _file_name(target: Target) -> str:
-    # Peaks are no part of the key, and the analytic model that the trees correct depends on them.
-    text = f"{target.key} {tvm_version()} {target.peak_gflops!r} {target.peak_gbps!r} {target.caches}"
-    return f"fusion-cost-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    return f"fusion-cost-{hashlib.sha256(f'{target.key} {tvm_version()}'.encode()).hexdigest()[:16]}.json"
 
 
 def pretrained(target: Target) -> LearnedCostModel | None:
