@@ -14,6 +14,7 @@ import workbench as wb
 from workbench import api
 from workbench.cli import app
 from workbench.fusion import builtin_rules, load_rules
+from workbench.fusion.rules import propose
 from workbench.graph import from_model
 from workbench.models import zoo
 
@@ -26,11 +27,14 @@ def test_the_rule_in_the_readme_proposes_what_it_says(tmp_path: Path) -> None:
     (source,) = [code for code in CODE if "@rule" in code]
     path = tmp_path / "mine.py"
     path.write_text(source)
-    (rule,) = load_rules(path)
     graph = from_model(zoo.build("gelu", rows=4, cols=8))
-    proposed = [[graph.node(node).op for node in candidate.nodes] for candidate in rule.propose(graph)]
-    assert proposed
-    assert all(ops == ["multiply", "add"] for ops in proposed)
+    rules = load_rules(path)
+    assert [rule.name for rule in rules] == ["scale_shift", "scale_shift_pattern"]
+    for rule in rules:
+        candidates, _ = propose(rule, graph)
+        found = [[graph.node(node).op for node in candidate.nodes] for candidate in candidates]
+        assert found
+        assert all(ops == ["multiply", "add"] for ops in found)
 
 
 def test_the_readme_uses_names_that_exist() -> None:

@@ -90,7 +90,7 @@ def test_a_part_that_was_not_measured_is_estimated_from_its_operators():
     assert len(unsure.groups) == 1  # no certainty: it stays
     decision = next(d for d in unsure.decisions if d.nodes == ("m", "b", "g"))
     assert decision.verdict == "tie"
-    assert "fused, 2.92 ms apart: a tie" in decision.reason
+    assert "fused, 2.93 ms apart: a tie" in decision.reason
 
 
 def test_candidates_inside_a_group_are_split_with_it():

@@ -226,7 +226,7 @@ def test_what_predictions_leave_open_is_contested_and_the_most_valuable_comes_fi
     problem = problem_of(chain(), TARGET, rules=[windows("ab", "cd", "bc")], cost_model=model)
     found = contests(problem)
     assert ["".join(one.units[0].nodes) for one in found] == ["cd", "ab", "bc"]
-    assert [one.value for one in found] == pytest.approx([9.5e-6, 9e-6, 8e-6])
+    assert [one.value for one in found] == pytest.approx([9.875e-6, 9.375e-6, 8.375e-6])  # a call less, too
     plans = alternative_plans(problem, found)
     assert [[g for g in groups(one) if len(g) > 1] for one in plans] == [["ab", "cd"], ["bc"]]
 

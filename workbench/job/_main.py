@@ -15,6 +15,7 @@ from ..models import Model
 from ..report import Run, build_run
 from ._bench import Bench, confirmed, follow_fastest, settle
 from ._planning import plan_for
+from ._predictions import predictions_of
 from ._search import retune, tune_plan
 from ._settings import Settings, Timings, prepare, probed, with_model
 
@@ -84,6 +85,7 @@ def main_job(model: Model, settings: Settings, face: Face | None = None) -> Outc
         cache=cache,
         reference=reference.name,
         strategy=STRATEGY,
+        predictions=predictions_of(graph, tuned.evidence, settings),
     )
     return Outcome(run, tuned.plan)
 

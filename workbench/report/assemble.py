@@ -23,6 +23,7 @@ from .document import (
     IntervalUs,
     ModelPart,
     PlanPart,
+    PredictionsPart,
     TargetPart,
     TaskPart,
     TensorPart,
@@ -65,6 +66,7 @@ def build_run(
     notes: Iterable[str] = (),
     plan_path: str | None = "plan.json",
     plan_svg: str | None = None,
+    predictions: PredictionsPart | None = None,
     created: str | None = None,
 ) -> Run:
     """The run that these results make.
@@ -72,8 +74,8 @@ def build_run(
     ``target`` carries the measured peaks, ``nominal`` the same target before they were measured. ``lowered`` holds
     the partitioned models that the variants were built from ("unfused", "greedy", "planned"; a name like
     "unfused-untuned" belongs to "unfused"). ``timings``: seconds of each stage. ``plan_svg``: the drawn plan, default
-    drawn here. ``created``: ISO 8601 in UTC, default now. A run that tuning or timing
-    left incomplete is incomplete, whatever ``complete`` says.
+    drawn here. ``predictions``: how good the plan's cost model was. ``created``: ISO 8601 in UTC, default now. A run
+    that tuning or timing left incomplete is incomplete, whatever ``complete`` says.
     """
     measured = tuple(measurements)
     greedy = next((one for one in measured if one.name == "greedy" and _usable(one)), None)
@@ -98,7 +100,7 @@ def build_run(
             seed=budget.seed,
             strategy=strategy,
         ),
-        plan=_plan(plan, models.get("planned"), plan_path),
+        plan=_plan(plan, models.get("planned"), plan_path).model_copy(update={"predictions": predictions}),
         tasks=tuple(task_part(result) for result in tune.results) if tune is not None else (),
         variants=tuple(_variant(one, greedy) for one in measured),
         groups_measured=tuple(_group_time(one.name, group, models) for one in measured for group in one.groups),

@@ -166,6 +166,28 @@ class DecisionPart(Part):
     measured_in: str = ""
 
 
+class ScoresPart(Part):
+    """How far predictions were from measurements: relative errors, and Spearman's rank correlation."""
+
+    kernels: int
+    median_error: float
+    rank_correlation: float
+
+
+class PredictionsPart(Part):
+    """How good the cost model was that the plan rests on.
+
+    ``here``: on the kernels that this run measured, some of which a learned model may have been trained on.
+    ``held_out`` and ``held_out_analytic``: the learned and the analytic model on groups that neither was trained on.
+    """
+
+    model: str
+    here: ScoresPart | None = None
+    held_out: ScoresPart | None = None
+    held_out_analytic: ScoresPart | None = None
+    warning: str = ""
+
+
 class PlanPart(Part):
     """The plan that the variant ``planned`` follows. ``path``: its document, relative to the run folder."""
 
@@ -174,6 +196,7 @@ class PlanPart(Part):
     objective: str = ""
     cost_model: str = ""
     search: str = ""
+    predictions: PredictionsPart | None = None
     rules: tuple[str, ...] = ()
     groups: tuple[GroupPart, ...] = ()
     decisions: tuple[DecisionPart, ...] = ()

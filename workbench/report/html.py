@@ -14,6 +14,7 @@ from . import format as fmt
 from .document import GroupMeasured, GroupPart, TaskPart, TensorPart
 from .frames import measured_groups, task_of, throughput
 from .gap import gaps
+from .predictions import prediction_words
 from .run import Run
 from .summary import caveat, reference_name, sentence
 from .write import svg
@@ -69,6 +70,7 @@ def report_page(run: Run, drawn: Mapping[str, Figure] | None = None) -> str:
             budget=_budget_facts(run),
             with_measured=any(one.measured_us for one in run.plan.decisions),
             words=decisions,
+            predictions=prediction_words(run.plan.predictions),
             gaps={gap.variant: gap for gap in gaps(run)},
             names=fmt.group_names(run.plan.groups),
             breakable=_breakable,

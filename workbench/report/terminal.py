@@ -9,6 +9,7 @@ from . import format as fmt
 from .assemble import task_part
 from .comparison import REGRESSIONS
 from .gap import Gap, gaps
+from .predictions import prediction_words
 from .summary import caveat, sentence
 from .tables import columns, new_table, operators, text
 
@@ -37,6 +38,11 @@ def run_tables(run: Run) -> list[RenderableType]:
     shown = [gap for gap in gaps(run) if gap.alone_us is not None]
     if shown:
         parts += ["", gaps_table(shown)]
+    words = prediction_words(run.plan.predictions)
+    if words:
+        parts += ["", text(words)]
+    if run.plan.predictions is not None and run.plan.predictions.warning:
+        parts.append(text(f"warning: {run.plan.predictions.warning}", "yellow"))
     trials = sum(task.trials for task in run.tasks)
     parts.append(
         f"{fmt.count(trials, 'trial')}; kernels: {run.cache.hits} from the cache, {run.cache.builds} built; "
