@@ -106,7 +106,7 @@ def test_a_right_candidate_is_timed_at_the_given_settings(runner: LocalRunner, g
     assert runner.run(MATMUL, [good])[0].status == "ok"
 
 
-# W39: a schedule that compiles, runs and computes something else.
+# a schedule that compiles, runs and computes something else.
 @pytest.mark.parametrize("name", ["row", "nan", "one"])
 def test_a_wrong_candidate_is_never_timed(
     builder: LocalBuilder, runner: LocalRunner, good: BuildResult, name: str
