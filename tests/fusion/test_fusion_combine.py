@@ -110,3 +110,23 @@ def test_times_inside_the_model_replace_those_of_kernels_alone():
     assert decision.measured_in == "model"
     untouched = next(d for d in confirm(made, inside).decisions if len(d.nodes) == 2)
     assert untouched.measured_us is None
+
+
+def test_the_noise_of_a_kernel_that_all_variants_have_decides_nothing():
+    """The chain is faster as one kernel; the wide sum beside it is the same kernel everywhere, and varies by more."""
+    net = Net()
+    x = net.input("x", 64, 1)
+    for name in "abc":
+        x = net.op("exp", x, name=name)
+    graph = net.graph(net.op("add", x, net.input("w", 64, 4096), name="wide"))
+    made = plan(graph, TARGET)
+    assert [group.nodes for group in made.groups] == [("a", "b", "c"), ("wide",)]
+    others = {
+        "unfused": [MeasuredGroup((name,), 2e-6) for name in "abc"] + [MeasuredGroup(("wide",), 4000e-6)],
+        "greedy": [MeasuredGroup(("a", "b", "c", "wide"), 9000e-6)],
+    }
+    measured = {frozenset("abc"): 3e-6, frozenset(("wide",)): 4200e-6}
+    assert combine(made, TARGET, measured, others) is made
+    others["unfused"][0] = MeasuredGroup(("a",), 0.1e-6)
+    others["unfused"][1:3] = [MeasuredGroup((name,), 0.1e-6) for name in "bc"]
+    assert combine(made, TARGET, measured, others, margin=1e-4) is not made

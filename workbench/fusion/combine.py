@@ -44,6 +44,7 @@ def combine(
     """
     units: list[Unit] = []
     decisions: list[Decision] = []
+    measured, others = _same_time_for_same_kernels(plan, measured, others)
     for region in _regions(plan, others):
         own = [group for group in plan.groups if region.issuperset(group.nodes)]
         unit = [Unit(g.nodes, g.rule, g.kind, g.reason, g.rewrite, False) for g in own]
@@ -68,6 +69,28 @@ def combine(
     groups = make_groups(plan.graph, units, seconds)
     combined = replace(plan, groups=groups, decisions=(*plan.decisions, *decisions))
     return combined.undoing(plan, "undone by what was measured inside the whole model")
+
+
+def _same_time_for_same_kernels(
+    plan: FusionPlan, measured: Mapping[Nodes, float], others: Mapping[str, Sequence[MeasuredGroup]]
+) -> tuple[dict[Nodes, float], dict[str, list[MeasuredGroup]]]:
+    """A kernel that several variants have takes what it took in the fastest: the rest is where its buffers lie.
+
+    Without this the noise of one long kernel that all have decides about short ones beside it.
+    """
+    least: dict[tuple[Nodes, str | None], float] = {}
+    own = {frozenset(group.nodes): group.rewrite for group in plan.groups}
+    known = [(nodes, own.get(nodes), seconds) for nodes, seconds in measured.items()]
+    known += [(frozenset(one.nodes), one.rewrite, one.seconds) for groups in others.values() for one in groups]
+    for nodes, rewrite, seconds in known:
+        least[nodes, rewrite] = min(seconds, least.get((nodes, rewrite), seconds))
+    return (
+        {nodes: least[nodes, own.get(nodes)] for nodes in measured},
+        {
+            name: [replace(one, seconds=least[frozenset(one.nodes), one.rewrite]) for one in groups]
+            for name, groups in others.items()
+        },
+    )
 
 
 def adopt(
