@@ -118,6 +118,13 @@ def test_what_cannot_win_is_not_tuned(tune: Tune) -> None:
     assert sizes(tuned) == [3]  # FuseOps has this group, so it was measured all the same
 
 
+def test_where_time_is_short_the_variants_have_all_of_it(tune: Tune) -> None:
+    _, device, _ = tune(OPEN, {1: 8, 2: 20, 3: 10}, budget=Budget(trials_per_task=1, minutes=0.5))
+    assert 2 not in device.kernels
+    _, device, _ = tune(OPEN, {1: 8, 2: 20, 3: 10}, budget=Budget(trials_per_task=2, minutes=20))
+    assert 2 in device.kernels
+
+
 def test_measuring_keeps_what_a_person_wants(tune: Tune) -> None:
     tuned, device, _ = tune(OPEN, {1: 8, 2: 20, 3: 10}, constraints=Constraints(max_nodes=1))
     assert sizes(tuned) == [1, 1, 1]

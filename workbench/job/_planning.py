@@ -28,6 +28,7 @@ from ._settings import Settings
 MODES = ("measure", "predict", "greedy", "unfused")
 NO_EVIDENCE = Evidence()
 MAX_CONTESTS = 12  # distinct kernels that are tuned beside a plan's own to settle close decisions
+SECONDS_PER_TASK = 10.0  # that a search needs to get anywhere
 CONTEST_SHARE = 0.5  # and at most this share of the distinct kernels of the variants
 
 
@@ -81,10 +82,17 @@ def alternatives(
     """
     if settings.planner != "measure" or settings.plan is not None:
         return {}
+    room = _room(settings.budget.minutes, tasks)
     problem = problem_for(graph, settings, evidence)
-    wanted: tuple[Contest, ...] = contests(problem)[: min(MAX_CONTESTS, max(2, int(CONTEST_SHARE * tasks)))]
+    wanted: tuple[Contest, ...] = contests(problem)[:room] if room else ()
     plans = alternative_plans(problem, wanted)
     return {f"alternative {i}": lower(model, plan, f"alternative {i}") for i, plan in enumerate(plans, 1)}
+
+
+def _room(minutes: float | None, tasks: int) -> int:
+    """How many more kernels to tune: where time is short, the kernels of the variants need all of it."""
+    most = min(MAX_CONTESTS, max(2, int(CONTEST_SHARE * tasks)))
+    return most if minutes is None else max(0, min(most, int(minutes * 60 / SECONDS_PER_TASK) - tasks))
 
 
 def evidence_of(variants: Mapping[str, LoweredModel], result: TuneResult) -> Evidence:
