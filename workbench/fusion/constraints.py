@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from ..errors import IllegalGroup
+from .categories import FORBIDDEN, SIZE_LIMIT
 
 Nodes = frozenset[str]
 Objective = Literal["latency", "memory", "kernels", "compile"]
@@ -23,6 +26,18 @@ class Constraints:
     forbidden: tuple[tuple[str, str], ...] = ()
     rules_off: tuple[str, ...] = ()
     max_nodes: int | None = None
+
+
+def refused_wish(
+    nodes: Collection[str], forbidden: Sequence[tuple[str, str]], max_nodes: int | None
+) -> IllegalGroup | None:
+    """Why a person's wishes rule out ``nodes`` as one kernel; None when they do not."""
+    for first, second in forbidden:
+        if first in nodes and second in nodes:
+            return IllegalGroup(FORBIDDEN, f"{first}->{second} was forbidden")
+    if max_nodes is not None and len(nodes) > max_nodes:
+        return IllegalGroup(SIZE_LIMIT, f"{len(nodes)} operators, at most {max_nodes} are allowed")
+    return None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ..errors import IllegalGroup, PlanError
-from .categories import FORBIDDEN, FUSED, INSIDE, LEGALITY, NO_RULE, OUTBID, PINNED, SIZE_LIMIT
+from .categories import FUSED, INSIDE, LEGALITY, NO_RULE, OUTBID, PINNED
+from .constraints import refused_wish
 from .document import decision_json, plain
 from .legality import Reachability, check, check_candidate, check_partition
 from .plan import Decision, Factors, FusionPlan, Group
@@ -192,11 +193,9 @@ def _fate(plan: FusionPlan, nodes: tuple[str, ...]) -> tuple[str, str]:
 
 def _wish(plan: FusionPlan, inside: frozenset[str]) -> tuple[str, str] | None:
     """What a person asked for that rules a set out."""
-    for first, second in plan.forbidden:
-        if first in inside and second in inside:
-            return FORBIDDEN, f"{first}->{second} was forbidden"
-    if plan.max_nodes is not None and len(inside) > plan.max_nodes:
-        return SIZE_LIMIT, f"{len(inside)} operators, at most {plan.max_nodes} are allowed"
+    refused = refused_wish(inside, plan.forbidden, plan.max_nodes)
+    if refused is not None:
+        return refused.category, refused.detail
     for pin in plan.pins:
         if inside & set(pin) and not inside <= set(pin):
             return PINNED, f"{'+'.join(pin)} is pinned"

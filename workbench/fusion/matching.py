@@ -128,6 +128,11 @@ def is_renaming(graph: Graph, node: Node) -> bool:
     return node.op in RENAMING and graph.values[node.inputs[0]].size == graph.values[node.outputs[0]].size
 
 
+def is_view(graph: Graph, nodes: Iterable[str]) -> bool:
+    """Whether the nodes only rename indices, so that no kernel is called for them."""
+    return all(is_renaming(graph, graph.node(node)) for node in nodes)
+
+
 def skip_renaming_down(graph: Graph, name: str) -> tuple[str, tuple[str, ...]]:
     """Follow single-use reshapes towards the users: the last value, and the nodes passed."""
     passed: list[str] = []

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from ...graph import Graph, Node
 from ...targets.target import Target
-from ..matching import CONVOLUTIONS, is_renaming
+from ..matching import CONVOLUTIONS, is_view
 from ..profit import CACHE_SPEEDUP, KernelWork, Nest, cache_level, parallelism, pressure, work_of
 from ._base import CostModel, Prediction
 
@@ -53,7 +53,7 @@ class AnalyticCostModel(CostModel):
         return known[key]
 
     def _seconds(self, graph: Graph, members: Sequence[str], target: Target) -> float:
-        if all(is_renaming(graph, graph.node(node)) for node in members):
+        if is_view(graph, members):
             return VIEW_SECONDS
         work = work_of(graph, members)
         compute = compute_seconds(graph, members, work, target)

@@ -15,10 +15,11 @@ from ...errors import CostModelError
 from ...graph import Graph
 from ...targets.target import Target
 from .. import features
+from ..matching import is_view
 from . import _boosting
 from ._base import CostModel, Prediction
 from .evaluate import Evaluation, evaluate, fold_of
-from .samples import Sample, is_view
+from .samples import Sample
 
 if TYPE_CHECKING:
     import xgboost

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...errors import CostModelError, PlanError
 from ...graph import Graph
 from ...graph.serialise import from_json, to_json
-from ..matching import is_renaming
+from ..matching import is_view
 
 if TYPE_CHECKING:
     from ...store import Record, Store
@@ -39,11 +39,6 @@ class Sample:
     def operators(self) -> str:
         """The operator sequence: ``nn.conv2d+add+nn.relu``."""
         return "+".join(node.op for node in self.graph.nodes)
-
-
-def is_view(graph: Graph, nodes: Iterable[str]) -> bool:
-    """Whether the nodes only give a tensor another shape: as a kernel of its own that is no kernel at all."""
-    return all(is_renaming(graph, graph.node(node)) for node in nodes)
 
 
 def stored_samples(store: Store, target: str, tvm: str) -> list[Sample]:

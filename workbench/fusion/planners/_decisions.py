@@ -23,7 +23,7 @@ from ..categories import (
 )
 from ..cost_models import Prediction
 from ..legality import check_partition
-from ..matching import is_renaming
+from ..matching import is_view
 from ..plan import Decision, Verdict, duration
 from ..profit import factors
 from ._base import Unit
@@ -138,7 +138,7 @@ class _Context:
         found = self.pool.measured(nodes)
         if found is not None:
             return Prediction(found.seconds, found.low, found.high)
-        view = all(is_renaming(self.graph, self.graph.node(node)) for node in nodes)
+        view = is_view(self.graph, nodes)
         return self.pool.prediction(nodes) if view else None
 
     def _measured_seconds(self, nodes: Sequence[str]) -> float:

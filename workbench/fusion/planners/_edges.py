@@ -9,21 +9,20 @@ from ...graph import Graph
 from ..categories import (
     CYCLE,
     EXCLUSIVE,
-    FORBIDDEN,
     MEASURED_SLOWER,
     NO_RULE,
     OUTBID,
     PINNED,
     RECOMPUTE,
-    SIZE_LIMIT,
     SLOWER,
     TWO_CONTRACTIONS,
     UNSCHEDULED,
     VIEW,
 )
+from ..constraints import refused_wish
 from ..cost_models.analytic import contraction_family
 from ..legality import check
-from ..matching import is_renaming
+from ..matching import is_view
 from ..plan import Decision, duration
 from ..profit import work_of
 from ._base import Unit
@@ -71,11 +70,9 @@ class Edges:
         """Category and reason where the two cannot be one kernel at all."""
         nodes = self.graph.order(_union((first, second)))
         constraints = self.pool.problem.constraints
-        for a, b in constraints.forbidden:
-            if a in nodes and b in nodes:
-                return FORBIDDEN, f"forbidden edge: {a}->{b} was forbidden"
-        if constraints.max_nodes is not None and len(nodes) > constraints.max_nodes:
-            return SIZE_LIMIT, f"{SIZE_LIMIT}: {len(nodes)} operators, at most {constraints.max_nodes} are allowed"
+        refused = refused_wish(nodes, constraints.forbidden, constraints.max_nodes)
+        if refused is not None:
+            return refused.category, str(refused)
         for unit in (first, second):
             if unit.nodes[0] in self.pool.pinned:
                 return PINNED, f"{'+'.join(unit.nodes)} is pinned"
@@ -112,7 +109,7 @@ class Edges:
         if repeated and loss > 0:
             return RECOMPUTE, f"{repeated}: fused is predicted {duration(loss)} slower"
         for unit in both:
-            if all(is_renaming(graph, graph.node(node)) for node in unit.nodes):
+            if is_view(graph, unit.nodes):
                 return VIEW, "a reshape on its own is a view and costs nothing to leave apart"
         if loss > 0:
             return SLOWER, f"fused is predicted {duration(loss)} slower{self._why_slower(both)}"

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from ...errors import IllegalGroup
 from ...graph import Graph
-from ..categories import FORBIDDEN, OVERLAP, PINNED, SIZE_LIMIT
-from ..constraints import Constraints, Measured
+from ..categories import OVERLAP, PINNED
+from ..constraints import Measured, refused_wish
 from ..cost_models import Prediction
 from ..legality import check, check_candidate, check_partition
-from ..matching import INJECTIVE_KINDS, is_renaming
+from ..matching import INJECTIVE_KINDS, is_renaming, is_view
 from ..rules import Candidate, propose
 from ..rules.elementwise_chain import ElementwiseChain
 from ._base import Problem, Unit
@@ -106,13 +106,10 @@ class Pool:
             self.units.setdefault(nodes, Unit.of(candidate, self.extendable.get(proposed.rule, True)))
 
     def _check_wishes(self, nodes: Nodes, pin: bool = False) -> None:
-        constraints: Constraints = self.problem.constraints
-        for first, second in constraints.forbidden:
-            if first in nodes and second in nodes:
-                raise IllegalGroup(FORBIDDEN, f"{first}->{second} was forbidden")
-        limit = constraints.max_nodes
-        if limit is not None and len(nodes) > limit:
-            raise IllegalGroup(SIZE_LIMIT, f"{len(nodes)} operators, at most {limit} are allowed")
+        constraints = self.problem.constraints
+        refused = refused_wish(nodes, constraints.forbidden, constraints.max_nodes)
+        if refused is not None:
+            raise refused
         for node in nodes if not pin else ():
             held = self.pinned.get(node)
             if held is not None and held != nodes:
@@ -151,8 +148,8 @@ class Pool:
         key = frozenset(nodes)
         known = self.measured(key)
         seconds = self.prediction(key).seconds * self._scale(key) if known is None else known.seconds
-        is_view = known is None and all(is_renaming(self.graph, self.graph.node(node)) for node in key)
-        return seconds if is_view else seconds + CALL_SECONDS
+        free = known is None and is_view(self.graph, key)
+        return seconds if free else seconds + CALL_SECONDS
 
     def _scale(self, nodes: Nodes) -> float:
         """How much longer the operators took on their own than predicted; else the measured sets that hold them."""

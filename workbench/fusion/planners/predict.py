@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..compile_time import compile_seconds
 from ..constraints import Objective
 from ..legality import contracted_order
-from ..matching import is_renaming
+from ..matching import is_view
 from ..plan import FusionPlan
 from ._base import Planner, Problem, Unit, assemble
 from ._decisions import MEASURED_TIE, decisions
@@ -119,8 +119,8 @@ def _memory(pool: Pool, unit: Unit) -> Cost:
 
 
 def _kernels(pool: Pool, unit: Unit) -> Cost:
-    is_view = all(is_renaming(pool.graph, pool.graph.node(node)) for node in unit.nodes)
-    return (0.0 if is_view else 1.0,)
+    free = is_view(pool.graph, unit.nodes)
+    return (0.0 if free else 1.0,)
 
 
 def _compile(pool: Pool, unit: Unit) -> Cost:
