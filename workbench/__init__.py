@@ -15,10 +15,10 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "load": "api", "plan": "api", "tune": "api", "compile": "api", "run": "api", "compare": "api",
+    "load": "api", "plan": "api", "tune": "api", "compile": "api", "run": "api", "sweep": "api", "compare": "api",
     "Model": "models", "Graph": "graph", "Rule": "fusion", "Candidate": "fusion", "FusionPlan": "fusion",
     "Target": "targets", "Budget": "tuning", "TuneResult": "tuning", "Executable": "kernels", "Run": "report",
-    "Comparison": "report", "Store": "store", "WorkbenchError": "errors", "InputError": "errors",
+    "Sweep": "report", "Comparison": "report", "Store": "store", "WorkbenchError": "errors", "InputError": "errors",
 }  # fmt: skip
 
 __all__ = [*_HOME, "__version__"]

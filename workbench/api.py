@@ -21,6 +21,7 @@ from .models import Model
 from .models import load as load_model
 from .report import Comparison, Run
 from .report import compare as compare_runs
+from .report.sweep import Sweep
 from .report.write import require_folder
 from .store import Store
 from .targets import Target, resolve
@@ -196,7 +197,7 @@ def run(
             plan=_plan(plan, model, wanted, chosen, opened, cost_model),
             jobs=jobs,
             measure_s=measure_seconds,
-            command=shlex.join(["workbench", *sys.argv[1:]]) if sys.argv[0].endswith("workbench") else "",
+            command=_command(),
         )
         if out is not None:
             require_folder(Path(out))
@@ -205,6 +206,56 @@ def run(
         if out is not None:
             outcome.write(out)
     return outcome.run
+
+
+def sweep(
+    model: Model | str,
+    max_nodes: Sequence[int | None] = (1, 2, 4, 8, 16, 32, None),
+    target: Target | str = "llvm",
+    *,
+    objective: str = "kernels",
+    trials_per_task: int = 1,
+    rules: Rules = None,
+    rules_off: Sequence[str] = (),
+    cost_model: str = "auto",
+    seed: int = 0,
+    jobs: int | None = None,
+    measure_seconds: float = 10.0,
+    store: Store | str | Path | None = None,
+    out: str | Path | None = None,
+    quiet: bool = False,
+) -> Sweep:
+    """Plans a model once for each limit on the operators of a kernel, and measures compile time and run time of each.
+
+    ``max_nodes``: the limits; None is no limit, and 1, which is unfused, is always there. The ``objective`` "kernels"
+    fuses as much as a limit lets it; "latency" shows what the planner makes of the limit. With ``trials_per_task`` 1
+    every kernel has its default schedule. ``out``: folder for ``sweep.json`` and ``sweep.png``.
+    Raises what :func:`plan` does, and CheckError when no limit gave a program that could be timed.
+
+    >>> [point.kernels for point in sweep("gelu", (1, None), measure_seconds=1, quiet=True).points]
+    [9, 1]
+    """
+    model = _model(model)
+    with _store(store) as opened, best_face(quiet) as drawn:
+        settings = job.Settings(
+            target=_target(target),
+            store=opened,
+            budget=Budget(trials_per_task=trials_per_task, seed=seed),
+            planner="predict",
+            rules=_rules(rules),
+            constraints=Constraints(rules_off=tuple(rules_off)),
+            objective=objective,
+            cost_model=cost_model,
+            jobs=jobs,
+            measure_s=measure_seconds,
+            command=_command(),
+        )
+        if out is not None:
+            require_folder(Path(out))
+        found = job.sweep(model, tuple(max_nodes), settings, drawn)
+    if out is not None:
+        found.save(out)
+    return found
 
 
 def compare(a: Run | str | Path, b: Run | str | Path) -> Comparison:
@@ -217,6 +268,11 @@ def compare(a: Run | str | Path, b: Run | str | Path) -> Comparison:
 
 def _model(model: Model | str) -> Model:
     return model if isinstance(model, Model) else load(model)
+
+
+def _command() -> str:
+    """The command line that is running; "" for a script or a notebook."""
+    return shlex.join(["workbench", *sys.argv[1:]]) if sys.argv[0].endswith("workbench") else ""
 
 
 def _target(target: Target | str) -> Target:

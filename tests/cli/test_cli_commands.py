@@ -16,7 +16,9 @@ COMMANDS = sorted(command.name for command in app.registered_commands)
 
 
 def test_commands_are_the_documented_ones() -> None:
-    assert COMMANDS == ["cache", "compare", "compare-plans", "compile", "models", "plan", "rules", "run", "tune"]
+    assert COMMANDS == [
+        "cache", "compare", "compare-plans", "compile", "models", "plan", "rules", "run", "sweep", "tune",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)

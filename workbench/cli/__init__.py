@@ -24,6 +24,7 @@ from .models import models
 from .plan import plan
 from .rules import rules
 from .run import run
+from .sweep import sweep
 from .tune import tune
 
 INTERRUPTED = 130  # the exit code that typer, without a word, turns Ctrl-C into
@@ -42,6 +43,7 @@ app.command("rules")(rules)
 app.command("plan")(plan)
 app.command("tune")(tune)
 app.command("run")(run)
+app.command("sweep")(sweep)
 app.command("compile")(compile_command)
 app.command("compare")(compare)
 app.command("compare-plans")(compare_plans)

@@ -4,6 +4,7 @@ from ._main import Outcome, main_job
 from ._planning import MODES, plan_for
 from ._search import Tuned, schedules, stored_schedules, tune_plan
 from ._settings import Settings, prepare, with_model, with_peaks
+from ._sweep import sweep
 
 __all__ = [
     "MODES",
@@ -15,6 +16,7 @@ __all__ = [
     "prepare",
     "schedules",
     "stored_schedules",
+    "sweep",
     "tune_plan",
     "with_model",
     "with_peaks",

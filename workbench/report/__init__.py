@@ -6,6 +6,7 @@ from .assemble import build_run
 from .compare import compare
 from .comparison import Comparison
 from .run import Run
+from .sweep import Sweep
 from .write import write_run
 
-__all__ = ["Comparison", "Run", "build_run", "compare", "write_run"]
+__all__ = ["Comparison", "Run", "Sweep", "build_run", "compare", "write_run"]

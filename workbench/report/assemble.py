@@ -13,36 +13,27 @@ from .. import __version__
 from .document import (
     BudgetPart,
     CachePart,
-    CheckPart,
     DecisionPart,
-    EnvironmentPart,
     FactorsPart,
     GroupMeasured,
     GroupPart,
-    IntervalRatio,
-    IntervalUs,
-    ModelPart,
     PlanPart,
     PredictionsPart,
-    TargetPart,
     TaskPart,
-    TensorPart,
     TrialPart,
-    VariantPart,
 )
+from .parts import US, environment_part, finite, is_usable, model_part, target_part, variant_part
 from .run import Run
 
 if TYPE_CHECKING:  # types alone: reading and comparing stored runs must not pay for TVM
     from ..fusion.plan import Decision, Factors, FusionPlan
     from ..kernels import CacheReport
     from ..kernels.workload import LoweredModel
-    from ..measure.measurement import GroupTime, Interval, VariantMeasurement
-    from ..models import Model, TensorSpec
+    from ..measure.measurement import GroupTime, VariantMeasurement
+    from ..models import Model
     from ..store.record import Record, ScheduleSpec
     from ..targets import Target
     from ..tuning.task import Budget, TaskResult, TuneResult
-
-US = 1e6  # microseconds in a second
 
 
 def build_run(
@@ -78,7 +69,7 @@ def build_run(
     that tuning or timing left incomplete is incomplete, whatever ``complete`` says.
     """
     measured = tuple(measurements)
-    greedy = next((one for one in measured if one.name == "greedy" and _usable(one)), None)
+    greedy = next((one for one in measured if one.name == "greedy" and is_usable(one)), None)
     models = dict(lowered) if isinstance(lowered, Mapping) else {one.name: one for one in lowered}
     if tune is not None and not tune.complete and complete:
         complete, incomplete_reason = False, tune.incomplete_reason
@@ -90,9 +81,9 @@ def build_run(
         command=command,
         complete=complete,
         incomplete_reason=incomplete_reason,
-        model=_model(model),
-        target=_target(target, nominal),
-        environment=EnvironmentPart(**{name: _plain(value) for name, value in environment.items()}),
+        model=model_part(model),
+        target=target_part(target, nominal),
+        environment=environment_part(environment),
         budget=BudgetPart(
             trials=budget.trials,
             trials_per_task=budget.trials_per_task,
@@ -102,7 +93,7 @@ def build_run(
         ),
         plan=_plan(plan, models.get("planned"), plan_path).model_copy(update={"predictions": predictions}),
         tasks=tuple(task_part(result) for result in tune.results) if tune is not None else (),
-        variants=tuple(_variant(one, greedy) for one in measured),
+        variants=tuple(variant_part(one, greedy) for one in measured),
         groups_measured=tuple(_group_time(one.name, group, models) for one in measured for group in one.groups),
         reference=reference,
         cache=CachePart() if cache is None else CachePart(hits=cache.hits, builds=cache.builds),
@@ -116,59 +107,6 @@ def _drawn(plan: FusionPlan) -> str:
     from ..fusion.drawing import draw_svg
 
     return draw_svg(plan)
-
-
-def finite(value: float | None) -> float | None:
-    """The number, or None when there is none or it is NaN or infinite."""
-    return float(value) if value is not None and math.isfinite(value) else None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return finite(value)
-    return tuple(value) if isinstance(value, list | set | frozenset) else value
-
-
-def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[TensorPart, ...]:
-    return tuple(TensorPart(name=spec.name, shape=spec.shape, dtype=spec.dtype) for spec in specs)
-
-
-def _model(model: Model) -> ModelPart:
-    check = model.check
-    return ModelPart(
-        name=model.name,
-        source=model.source,
-        fingerprint=model.fingerprint,
-        inputs=_tensors(model.inputs),
-        outputs=_tensors(model.outputs),
-        check=CheckPart(
-            framework=check.framework,
-            ok=check.ok,
-            max_abs_error=finite(check.max_abs_error),
-            message=check.message,
-        ),
-    )
-
-
-def _target(target: Target, nominal: Target | None) -> TargetPart:
-    return TargetPart(
-        kind=target.kind,
-        device=target.device,
-        cores=target.cores,
-        threads=target.threads,
-        llvm=target.llvm,
-        peak_gflops=target.peak_gflops,
-        peak_gbps=target.peak_gbps,
-        peaks_measured=target.peaks_measured,
-        nominal_gflops=nominal.peak_gflops if nominal is not None else None,
-        nominal_gbps=nominal.peak_gbps if nominal is not None else None,
-        mcpu=target.mcpu,
-        features=target.features,
-        vector_bits=target.vector_bits,
-        launch_us=target.launch_us,
-        exact_math=target.exact_math,
-        key=target.key,
-    )
 
 
 def _plan(plan: FusionPlan, planned: LoweredModel | None, path: str | None) -> PlanPart:
@@ -292,60 +230,6 @@ def task_part(result: TaskResult) -> TaskPart:
         note=result.note,
         history=tuple(_trial(record) for record in result.records),
     )
-
-
-def _interval_us(value: Interval | None) -> IntervalUs | None:
-    if value is None:
-        return None
-    return IntervalUs(median=value.median * US, low=value.low * US, high=value.high * US, n=value.n)
-
-
-def _usable(one: VariantMeasurement) -> bool:
-    return one.status == "ok" and one.correctness.correct
-
-
-def _ratio_to_greedy(one: VariantMeasurement, greedy: VariantMeasurement | None) -> IntervalRatio | None:
-    """Greedy's time over this one's; only where both ran in the same rounds."""
-    from ..measure.stats import enough_samples, paired_ratio
-
-    if greedy is None or one is greedy or not one.tuned or not _usable(one):
-        return None
-    if len(one.samples) != len(greedy.samples) or not enough_samples(one.samples):
-        return None
-    ratio = paired_ratio(greedy.samples, one.samples)
-    return IntervalRatio(median=ratio.median, low=ratio.low, high=ratio.high)
-
-
-def _variant(one: VariantMeasurement, greedy: VariantMeasurement | None) -> VariantPart:
-    ratio, right, usable, ran = one.ratio_to_unfused, one.correctness, _usable(one), one.status != "failed"
-    return VariantPart(
-        name=one.name,
-        tuned=one.tuned,
-        kernels=one.kernels,
-        intermediate_bytes=one.intermediate_bytes,
-        latency_us=_interval_us(one.latency) if usable else None,
-        ratio_to_unfused=IntervalRatio(median=ratio.median, low=ratio.low, high=ratio.high)
-        if usable and ratio is not None
-        else None,
-        ratio_to_greedy=_ratio_to_greedy(one, greedy),
-        peak_fraction=_peak_fraction(one),
-        max_abs_error=finite(right.max_abs_error) if ran else None,
-        max_rel_error=finite(right.max_rel_error) if ran else None,
-        error_ratio=finite(right.error_ratio) if ran else None,
-        correct=right.correct and ran,
-        status=one.status if right.correct or one.status == "failed" else "wrong",
-        message=one.error or right.message,
-        samples_us=tuple(sample * US for sample in one.samples) if usable else (),
-    )
-
-
-def _peak_fraction(one: VariantMeasurement) -> float | None:
-    """Share of the roofline over all kernels: each kernel's share of its own roof, weighted by its time."""
-    weights = [group.share for group in one.groups]
-    fractions = [finite(group.peak_fraction) for group in one.groups]
-    if not weights or sum(weights) <= 0:
-        return None
-    return sum(weight * (fraction or 0.0) for weight, fraction in zip(weights, fractions, strict=True)) / sum(weights)
 
 
 def _group_time(variant: str, group: GroupTime, models: Mapping[str, LoweredModel]) -> GroupMeasured:

@@ -11,6 +11,7 @@ from .comparison import REGRESSIONS
 from .gap import Gap, gaps
 from .predictions import prediction_words
 from .summary import caveat, sentence
+from .sweep import HEADINGS
 from .tables import columns, new_table, operators, text
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .comparison import Comparison, ScheduleChange
     from .document import TaskPart
     from .run import Run
+    from .sweep import Sweep
 
 
 def run_tables(run: Run) -> list[RenderableType]:
@@ -142,6 +144,16 @@ def comparison_tables(comparison: Comparison) -> list[RenderableType]:
         parts.append(_schedules_table(comparison.schedules))
     parts += [text(f"warning: {warning}", "yellow") for warning in comparison.warnings]
     return parts
+
+
+def sweep_tables(sweep: Sweep) -> list[RenderableType]:
+    """The sentence, then a row a limit, and what went wrong."""
+    table = new_table()
+    columns(table, *HEADINGS)
+    for row in sweep.rows():
+        table.add_row(*map(text, row))
+    failed = [text(f"limit {one.name}: {one.message}", "red") for one in sweep.points if one.status != "ok"]
+    return [text(sweep.sentence(), "bold"), table, *failed]
 
 
 def _schedules_table(changes: Sequence[ScheduleChange]) -> Table:
