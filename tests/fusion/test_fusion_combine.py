@@ -112,10 +112,25 @@ def test_times_inside_the_model_replace_those_of_kernels_alone():
     assert untouched.measured_us is None
 
 
+def test_a_form_in_parts_that_some_variant_has_is_compared_too():
+    net = Net()
+    a = net.op("tanh", net.input("x", 64, 64), name="a")
+    graph = net.graph(net.op("sin", net.op("exp", a, name="b"), name="c"))
+    made = plan(graph, TARGET)
+    assert [group.nodes for group in made.groups] == [("a", "b", "c")]
+    inside = {
+        "unfused": [MeasuredGroup((name,), 5e-6) for name in "abc"],
+        "planned": [MeasuredGroup(("a", "b", "c"), 7e-6)],
+        "greedy": [MeasuredGroup(("a", "b"), 4e-6), MeasuredGroup(("c",), 2e-6)],
+    }
+    decision = next(d for d in confirm(made, inside).decisions if len(d.nodes) == 3)
+    assert decision.measured_us == pytest.approx({"fused": 7.0, "partial": 6.0, "unfused": 15.0})
+
+
 def test_the_noise_of_a_kernel_that_all_variants_have_decides_nothing():
     """The chain is faster as one kernel; the wide sum beside it is the same kernel everywhere, and varies by more."""
     net = Net()
-    x = net.input("x", 64, 1)
+    x = net.input("x", 1, 4096)
     for name in "abc":
         x = net.op("exp", x, name=name)
     graph = net.graph(net.op("add", x, net.input("w", 64, 4096), name="wide"))

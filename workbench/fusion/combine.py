@@ -120,7 +120,8 @@ def confirm(plan: FusionPlan, inside: Mapping[str, Sequence[MeasuredGroup]]) -> 
     """The plan with what was measured inside the whole model in its decisions, where it is known there.
 
     ``inside``: the kernels of each variant, `unfused` among them. A candidate's fused time is that of the fastest
-    variant that has it as a kernel. Verdicts stay: they say what the plan does.
+    variant that has it as a kernel, its partial time that of the fastest one that makes several kernels of exactly its
+    operators, some of them fused. Verdicts stay: they say what the plan does.
     """
     times: dict[Nodes, float] = {}
     named = {node for group in inside.get("unfused", ()) for node in group.nodes}
@@ -135,6 +136,9 @@ def confirm(plan: FusionPlan, inside: Mapping[str, Sequence[MeasuredGroup]]) -> 
         if len(nodes) < 2 or nodes not in times or not nodes <= alone.keys() | views or decision.expected is None:
             return decision
         measured = {"fused": times[nodes], "unfused": sum(alone.get(node, 0.0) for node in decision.nodes)}
+        partial = [seconds for groups in inside.values() if (seconds := _in_parts(nodes - views, groups)) is not None]
+        if partial:
+            measured["partial"] = min(partial)
         return replace(
             decision,
             measured_us={name: seconds * 1e6 for name, seconds in measured.items()},
@@ -143,6 +147,14 @@ def confirm(plan: FusionPlan, inside: Mapping[str, Sequence[MeasuredGroup]]) -> 
         )
 
     return replace(plan, decisions=tuple(confirmed(decision) for decision in plan.decisions))
+
+
+def _in_parts(nodes: Nodes, groups: Sequence[MeasuredGroup]) -> float | None:
+    """Seconds of the kernels that compute exactly ``nodes``, where they are several and one is fused; else None."""
+    parts = [group for group in groups if not nodes.isdisjoint(group.nodes)]
+    exact = all(nodes.issuperset(group.nodes) for group in parts)
+    several = len(parts) > 1 and any(len(group.nodes) > 1 for group in parts)
+    return sum(group.seconds for group in parts) if exact and several else None
 
 
 def _regions(plan: FusionPlan, others: Mapping[str, Sequence[MeasuredGroup]]) -> list[Nodes]:
