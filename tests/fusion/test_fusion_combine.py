@@ -128,6 +128,27 @@ def test_a_form_in_parts_that_some_variant_has_is_compared_too():
     assert decision.measured_us == pytest.approx({"fused": 7.0, "partial": 6.0, "unfused": 12.0})
 
 
+def test_a_view_inside_a_kernel_is_no_operator_of_a_form_in_parts():
+    net = Net()
+    a = net.op("tanh", net.input("x", 64, 64), name="a")
+    r = net.op("reshape", net.op("exp", a, name="b"), shape=(4096,), name="r")
+    made = plan(net.graph(net.op("sin", r, name="c")), TARGET)
+    assert [group.nodes for group in made.groups] == [("a", "b", "r", "c")]
+    inside = {
+        "unfused": [MeasuredGroup((name,), 5e-6) for name in "abc"],
+        "planned": [MeasuredGroup(("a", "b", "r", "c"), 7e-6)],
+        "greedy": [MeasuredGroup(("a", "b", "r"), 4e-6), MeasuredGroup(("c",), 5e-6)],
+        "only a reshape more": [
+            MeasuredGroup(("a",), 1e-6),
+            MeasuredGroup(("b", "r"), 1e-6),
+            MeasuredGroup(("c",), 5e-6),
+        ],
+    }
+    decision = next(d for d in confirm(made, inside).decisions if len(d.nodes) == 4)
+    assert decision.measured_us is not None
+    assert decision.measured_us["partial"] == pytest.approx(9.0)  # 3.0 would be a form that fuses no two operators
+
+
 def test_the_noise_of_a_kernel_that_all_variants_have_decides_nothing():
     """The chain is faster as one kernel; the wide sum beside it is the same kernel everywhere, and varies by more."""
     net = Net()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,19 @@ class Stubborn(FakeBuilder):
         return BuildResult(None, None, "timeout", "not built within 30 s", 30.0)
 
 
+class Interrupted(FakeBuilder):
+    """Ctrl-C comes once so many kernels are built."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+
+    def build(self, task: Task, candidates: Sequence[Candidate]) -> list[BuildResult]:
+        if self.built == self.after:
+            raise KeyboardInterrupt
+        return super().build(task, candidates)
+
+
 def _swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, builder: FakeBuilder, *limits: int | None) -> wb.Sweep:
     from workbench.job import _sweep
 
@@ -110,6 +124,18 @@ def test_a_kernel_that_no_worker_could_build_costs_its_point_alone(
     assert "not built within 30 s" in whole.message
     assert whole.compile_s is None
     assert whole.latency_us is None
+
+
+def test_an_interrupted_sweep_keeps_the_plans_that_are_complete(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    complete = FakeBuilder()
+    assert _swept(monkeypatch, tmp_path / "a", complete, None).incomplete_reason == ""
+    monkeypatch.undo()
+    made = _swept(monkeypatch, tmp_path / "b", Interrupted(complete.built - 1), None)
+    assert made.incomplete_reason == "interrupted"
+    assert sorted(point.status for point in made.points) == ["failed", "ok"]
+    assert "interrupted" in next(point.message for point in made.points if point.status == "failed")
 
 
 def test_limits_that_give_the_same_kernels_are_measured_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -48,6 +48,17 @@ def test_the_sentence_names_the_fastest_limit_and_what_it_costs_to_compile() -> 
     assert "6 kernels compiled in 1.0 s" in words
 
 
+def test_limits_that_the_intervals_do_not_tell_from_the_fastest_are_called_ties() -> None:
+    made = sample(point(1, 200, 0.4), point(2, 100, 1.0), point(4, 105, 1.2), point(8, 105, 1.2, same_as="4"))
+    assert [one.name for one in made.near] == ["4"]
+    assert made.sentence().endswith("a tie with limit 4 within the intervals.")
+    assert "tie" not in sample().sentence()
+
+
+def test_a_sweep_that_was_cut_short_says_so_first() -> None:
+    assert sample().model_copy(update={"incomplete_reason": "interrupted"}).sentence().startswith("INCOMPLETE (interr")
+
+
 def test_unfused_is_not_compared_with_itself() -> None:
     assert "against" not in sample(point(1, 50, 0.4), point(2, 100, 1.0)).sentence()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ..errors import IllegalGroup
@@ -136,7 +136,9 @@ def confirm(plan: FusionPlan, inside: Mapping[str, Sequence[MeasuredGroup]]) -> 
         if len(nodes) < 2 or nodes not in times or not nodes <= alone.keys() | views or decision.expected is None:
             return decision
         measured = {"fused": times[nodes], "unfused": sum(alone.get(node, 0.0) for node in decision.nodes)}
-        partial = [seconds for groups in inside.values() if (seconds := _in_parts(nodes - views, groups)) is not None]
+        partial = [
+            seconds for groups in inside.values() if (seconds := _in_parts(nodes - views, groups, views)) is not None
+        ]
         if partial:
             measured["partial"] = min(partial)
         return replace(
@@ -149,12 +151,15 @@ def confirm(plan: FusionPlan, inside: Mapping[str, Sequence[MeasuredGroup]]) -> 
     return replace(plan, decisions=tuple(confirmed(decision) for decision in plan.decisions))
 
 
-def _in_parts(nodes: Nodes, groups: Sequence[MeasuredGroup]) -> float | None:
-    """Seconds of the kernels that compute exactly ``nodes``, where they are several and one is fused; else None."""
-    parts = [group for group in groups if not nodes.isdisjoint(group.nodes)]
-    exact = all(nodes.issuperset(group.nodes) for group in parts)
-    several = len(parts) > 1 and any(len(group.nodes) > 1 for group in parts)
-    return sum(group.seconds for group in parts) if exact and several else None
+def _in_parts(nodes: Nodes, groups: Sequence[MeasuredGroup], views: Set[str]) -> float | None:
+    """Seconds of the kernels that compute exactly ``nodes``, where they are several and one is fused; else None.
+
+    A view that a kernel takes in costs nothing, so it is no operator of it here.
+    """
+    parts = [(frozenset(group.nodes) - views, group.seconds) for group in groups if not nodes.isdisjoint(group.nodes)]
+    exact = all(own <= nodes for own, _ in parts)
+    several = len(parts) > 1 and any(len(own) > 1 for own, _ in parts)
+    return sum(seconds for _, seconds in parts) if exact and several else None
 
 
 def _regions(plan: FusionPlan, others: Mapping[str, Sequence[MeasuredGroup]]) -> list[Nodes]:

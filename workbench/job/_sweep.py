@@ -15,17 +15,16 @@ from ..graph import Graph, from_model
 from ..kernels import Executable, LoweredModel, compile_model, lower
 from ..measure import VariantMeasurement, environment, measure_variants, reference_outputs
 from ..measure.import_check import check_import
-from ..measure.variants import VariantInput
+from ..measure.variants import BASE, VariantInput
 from ..models import Model
 from ..report.parts import environment_part, model_part, target_part, variant_part
 from ..report.sweep import Sweep, SweepPoint, limit_name
+from ..store import ScheduleSpec
 from ..tuning import TuneResult, make_tasks, tune_tasks
 from ..tvm_seam import own_core
 from ._planning import plan_for
 from ._search import partition, schedules
 from ._settings import Settings, prepare, with_model, with_peaks
-
-BASE = "unfused"  # the variant that others are compared with, and the limit 1
 
 
 @dataclass(frozen=True)
@@ -72,10 +71,11 @@ def sweep(model: Model, limits: Sequence[int | None], settings: Settings, face: 
     reference = reference_outputs(model, graph, inputs, store=settings.store, seed=settings.budget.seed)
     tasks = make_tasks({one.name: one.lowered for one in variants}, settings.target)
     result = tune_tasks(tasks, settings.budget, store=settings.store, on_event=face.event, jobs=settings.jobs)
+    chosen, failed = schedules(result), _failures(result)
     built: dict[str, _Built] = {}
     for one in variants:
         face.stage(f"building the kernels of {one.name}, without a cache")
-        built[one.name] = _build(model, one.lowered, settings, result)
+        built[one.name] = _build(model, one.lowered, settings, chosen, failed)
     face.stage("checking every plan against the reference, then timing them interleaved")
     with own_core():
         measured = measure_variants(
@@ -92,6 +92,7 @@ def sweep(model: Model, limits: Sequence[int | None], settings: Settings, face: 
         workbench=__version__,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         command=settings.command,
+        incomplete_reason=_incomplete(result, measured),
         model=model_part(model),
         target=target_part(settings.target),
         environment=environment_part(host),
@@ -99,6 +100,12 @@ def sweep(model: Model, limits: Sequence[int | None], settings: Settings, face: 
         trials_per_task=settings.budget.trials_per_task or 1,
         points=_points(variants, built, measured),
     )
+
+
+def _incomplete(result: TuneResult, measured: Sequence[VariantMeasurement]) -> str:
+    if not result.complete:
+        return result.incomplete_reason or "cut short"
+    return "timing was interrupted" if any(one.stopped == "interrupted" for one in measured) else ""
 
 
 def _points(
@@ -143,27 +150,27 @@ def _variants(model: Model, graph: Graph, limits: Sequence[int | None], settings
             plan, name = make_plan(graph, settings.target, rules=(), planner="unfused"), BASE
         else:
             constraints = replace(settings.constraints, max_nodes=limit)
-            plan, name = (
-                plan_for(model, graph, replace(settings, constraints=constraints)),
-                f"limit {limit_name(limit)}",
-            )
+            plan = plan_for(model, graph, replace(settings, constraints=constraints))
+            name = f"limit {limit_name(limit)}"
         key = partition(plan)
-        known = found.get(key)
-        found[key] = (
-            _Variant(name, plan, lower(model, plan, name), (limit,))
-            if known is None
-            else replace(known, limits=(*known.limits, limit))
-        )
+        if key in found:
+            found[key] = replace(found[key], limits=(*found[key].limits, limit))
+        else:
+            found[key] = _Variant(name, plan, lower(model, plan, name), (limit,))
     return list(found.values())
 
 
-def _build(model: Model, lowered: LoweredModel, settings: Settings, result: TuneResult) -> _Built:
+def _build(
+    model: Model,
+    lowered: LoweredModel,
+    settings: Settings,
+    chosen: Mapping[str, ScheduleSpec],
+    failed: Mapping[str, str],
+) -> _Built:
     """The kernels built anew. One that the workers could not build is not tried here, where nothing would stop it."""
-    failed = _failures(result)
     for key in lowered.workloads:
         if key in failed:
             return _Built(error=failed[key])
-    chosen = schedules(result)
     try:
         executable, report = compile_model(lowered, model, settings.target, chosen, None)
     except KernelError as error:
@@ -173,8 +180,9 @@ def _build(model: Model, lowered: LoweredModel, settings: Settings, result: Tune
 
 def _failures(result: TuneResult) -> Mapping[str, str]:
     """Why there is no time of a workload, by its key."""
+    missing = result.incomplete_reason or "not measured"
     return {
-        one.task.workload.key: f"{one.task.workload.label[:60]}: {one.first_error or one.note or 'not measured'}"
+        one.task.workload.key: f"{one.task.workload.label[:60]}: {one.first_error or one.note or missing}"
         for one in result.results
         if one.best is None and one.default_s is None
     }

@@ -52,6 +52,7 @@ class Sweep(Part):
     workbench: str
     created: str
     command: str = ""
+    incomplete_reason: str = ""  # why it was cut short; "" when it was not
     model: ModelPart
     target: TargetPart
     environment: EnvironmentPart
@@ -65,8 +66,22 @@ class Sweep(Part):
         timed = [(one.latency_us.median, index) for index, one in enumerate(self.points) if one.latency_us is not None]
         return self.points[min(timed)[1]] if timed else None
 
+    @property
+    def near(self) -> tuple[SweepPoint, ...]:
+        """Other programs that the intervals do not tell from the fastest."""
+        best = self.fastest
+        if best is None or best.latency_us is None:
+            return ()
+        high = best.latency_us.high
+        others = [one for one in self.points if not one.same_as and one is not best]
+        return tuple(one for one in others if one.latency_us is not None and one.latency_us.low <= high)
+
     def sentence(self) -> str:
-        """What the sweep shows, in one line."""
+        """What the sweep shows, in one line; limits that are a tie with the fastest are named."""
+        text = self._finding()
+        return f"INCOMPLETE ({self.incomplete_reason}). {text}" if self.incomplete_reason else text
+
+    def _finding(self) -> str:
         best = self.fastest
         if best is None or best.latency_us is None:
             return f"{self.model.name}: no limit gave a program that could be timed."
@@ -74,7 +89,9 @@ class Sweep(Part):
         text = f"{self.model.name}: fastest with {limit}, {fmt.time(best.latency_us.median)}"
         if best.ratio_to_unfused is not None and best is not self.points[0]:
             text += f", {fmt.ratio(best.ratio_to_unfused)} against unfused"
-        return f"{text}; {fmt.count(best.kernels, 'kernel')} compiled in {fmt.seconds(best.compile_s)}."
+        text += f"; {fmt.count(best.kernels, 'kernel')} compiled in {fmt.seconds(best.compile_s)}"
+        tied = ", ".join(one.name for one in self.near)
+        return f"{text}; a tie with limit {tied} within the intervals." if tied else f"{text}."
 
     def rows(self) -> list[tuple[str, ...]]:
         """A row a point, under ``HEADINGS``."""
@@ -82,7 +99,7 @@ class Sweep(Part):
             (
                 one.name,
                 str(one.kernels),
-                fmt.count(one.largest, "operator"),
+                str(one.largest),
                 fmt.seconds(one.compile_s),
                 fmt.time(one.latency_us.median) if one.latency_us else one.status.upper(),
                 fmt.interval(one.latency_us),

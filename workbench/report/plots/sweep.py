@@ -8,6 +8,8 @@ from .. import format as fmt
 from ._style import ALERT, BLUE, GREY, INK, ORANGE, empty, figure, text, tidy, title
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -24,14 +26,22 @@ def sweep_plot(sweep: Sweep, narrow: bool = False) -> Figure:
     plot = figure(narrow, 4.6)
     above, below = plot.subplots(2, 1, sharex=True)
     title(plot, f"{sweep.model.name}: run time and compile time by the size of kernels")
-    timed = [(index, one) for index, one in enumerate(sweep.points) if one.latency_us is not None]
-    size, unit = fmt.unit_of(max(one.latency_us.median for _, one in timed if one.latency_us is not None))
-    _run_times(above, timed, size)
+    timed = [(index, one, one.latency_us) for index, one in enumerate(sweep.points) if one.latency_us is not None]
+    size, unit = fmt.unit_of(max(time.median for _, _, time in timed))
+    spread = [
+        [max(time.median - time.low, 0) / size for _, _, time in timed],
+        [max(time.high - time.median, 0) / size for _, _, time in timed],
+    ]
+    values = [(index, time.median / size, one) for index, one, time in timed]
+    places, medians = [index for index, _, _ in values], [median for _, median, _ in values]
+    above.errorbar(places, medians, yerr=spread, fmt="none", ecolor=INK, elinewidth=1.3, capsize=4)
+    _line(above, values, BLUE)
+    best = sweep.points.index(sweep.fastest)
+    at = (best, medians[places.index(best)])
+    above.annotate("fastest", at, xytext=(0, -14), textcoords="offset points", ha="center", **text())
+    above.set_ylim(bottom=0)
     above.set_ylabel(f"run time, {unit}", **text())
-    built = [(index, one) for index, one in enumerate(sweep.points) if one.compile_s is not None]
-    _line(
-        below, [index for index, _ in built], [one.compile_s or 0.0 for _, one in built], [o for _, o in built], ORANGE
-    )
+    _line(below, [(i, one.compile_s, one) for i, one in enumerate(sweep.points) if one.compile_s is not None], ORANGE)
     below.set_ylabel("compile time, s", **text())
     below.set_ylim(bottom=0)
     labels = [f"{one.name}\n{fmt.count(one.kernels, 'kernel')}" if not narrow else one.name for one in sweep.points]
@@ -45,24 +55,8 @@ def sweep_plot(sweep: Sweep, narrow: bool = False) -> Figure:
     return plot
 
 
-def _run_times(axes: Axes, timed: list[tuple[int, SweepPoint]], size: float) -> None:
-    places = [index for index, _ in timed]
-    times = [one.latency_us for _, one in timed if one.latency_us is not None]
-    medians = [time.median / size for time in times]
-    spread = [
-        [max(time.median - time.low, 0) / size for time in times],
-        [max(time.high - time.median, 0) / size for time in times],
-    ]
-    axes.errorbar(places, medians, yerr=spread, fmt="none", ecolor=INK, elinewidth=1.3, capsize=4)
-    _line(axes, places, medians, [one for _, one in timed], BLUE)
-    axes.set_ylim(bottom=0)
-    best = min(range(len(medians)), key=lambda i: (medians[i], i))
-    axes.annotate(
-        "fastest", (places[best], medians[best]), xytext=(0, -14), textcoords="offset points", ha="center", **text()
-    )
-
-
-def _line(axes: Axes, places: list[int], values: list[float], points: list[SweepPoint], colour: str) -> None:
-    axes.plot(places, values, color=GREY, linewidth=1.2, zorder=1)
-    for place, value, one in zip(places, values, points, strict=True):
+def _line(axes: Axes, values: Sequence[tuple[int, float, SweepPoint]], colour: str) -> None:
+    """A grey line through (place, value, point), with a marker each."""
+    axes.plot([place for place, _, _ in values], [value for _, value, _ in values], color=GREY, linewidth=1.2, zorder=1)
+    for place, value, one in values:
         axes.plot(place, value, "o", color=colour, markerfacecolor="white" if one.same_as else colour, zorder=2)
