@@ -22,6 +22,7 @@ from ...tvm_seam import register_dot_product_intrinsics, tvm, tvm_ffi
 from ..analysis import structure
 from ..cost_models import CostModel, rank_correlation
 from ..cost_models.xgboost import StoreFeatureModel
+from ..interrupt import held_back
 from ..task import Candidate, Task
 from ._base import Strategy
 
@@ -57,8 +58,9 @@ class MetaScheduleStrategy(Strategy):
         self._correlation: float | None = None
         self._exhausted = False
         try:
-            self._start(seed, population, generations)
-            self._learn(history)
+            with held_back():
+                self._start(seed, population, generations)
+                self._learn(history)
         except TVM_ERRORS as error:
             reason = f"MetaSchedule's rules make no space of it ({one_line(error)})"
             raise KernelError(f"{reason}; the default schedule is used") from error
@@ -92,7 +94,8 @@ class MetaScheduleStrategy(Strategy):
             ms.runner.RunnerResult([time], None) if np.isfinite(time) else ms.runner.RunnerResult(None, "failed")
             for time in seconds
         ]
-        self._context.notify_runner_results(handles, results)
+        with held_back():
+            self._context.notify_runner_results(handles, results)
         self._update(handles, seconds)
 
     @property
@@ -142,7 +145,8 @@ class MetaScheduleStrategy(Strategy):
     def _generate(self) -> None:
         """Puts the next round's new candidates into the queue."""
         try:
-            found = self._context.generate_measure_candidates()
+            with held_back():
+                found = self._context.generate_measure_candidates()
         except TVM_ERRORS as error:
             raise KernelError(
                 f"{self._task.workload.label}: MetaSchedule's search failed: {one_line(error)}"
