@@ -34,12 +34,13 @@ def assert_sound(made: FusionPlan) -> None:
     assert {d.boundary for d in made.decisions if d.edge} == edges
 
 
-@pytest.mark.parametrize("depth", [8, 16])
-def test_a_thin_chain_is_cut_at_the_broadcast(depth: int):
+@pytest.mark.parametrize(("depth", "verdict"), [(8, "tie"), (16, "split")])
+def test_a_thin_chain_is_cut_at_the_broadcast(depth: int, verdict: str):
+    """Repeated once a tile and not once an element, a chain of 8 steps costs too little to be sure about."""
     made = plan(thin_chain(depth), TARGET)
     assert [len(group.nodes) for group in made.groups] == [3 * depth, 1]
     whole = next(d for d in made.decisions if len(d.nodes) == 3 * depth + 1)
-    assert whole.verdict == "split"
+    assert whole.verdict == verdict
     assert whole.factors is not None
     assert whole.factors.recompute == 4096.0
     assert "recompute factor 4096" in whole.reason
@@ -150,7 +151,7 @@ def test_unknown_planner_and_unknown_node():
 
 def test_explain_tells_who_looked_at_a_node_and_an_edge():
     made = plan(thin_chain(8), TARGET)
-    assert {decision.verdict for decision in made.explain("wide")} == {"split"}
+    assert {decision.verdict for decision in made.explain("wide")} == {"split", "tie"}
     (edge,) = [d for d in made.explain("lv23->wide") if d.edge]
     assert edge.boundary == "lv23->wide"
     with pytest.raises(PlanError, match="no node 'nowhere'"):

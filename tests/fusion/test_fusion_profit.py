@@ -34,6 +34,25 @@ def test_recompute_factor_of_a_thin_chain_is_the_ratio_of_sizes(depth: int):
     work = work_of(graph, everything)
     # All of the inlined work counts: (16 + 1 + 1) operations a step, once for each element of the wide result.
     assert work.flops == 4096 * 4096 * (18 * depth + 1)
+    # What is the same along a row is done once for 64 elements.
+    assert work.executed_flops == 4096 * 4096 * (18 * depth / 64 + 1)
+
+
+def test_only_work_that_is_the_same_along_rows_is_hoisted():
+    net = Net()
+    column, row = net.op("exp", net.input("column", 128, 1)), net.op("exp", net.input("row", 1, 32))
+    graph = net.graph(net.op("add", column, row, name="wide"))
+    work = work_of(graph, [node.id for node in graph.nodes])
+    assert work.flops == 128 * 32 * (16 + 16 + 1)
+    assert work.executed_flops == 128 * 32 * (16 / 32 + 16 + 1)  # rows of 32: once each
+
+
+def test_work_that_a_transpose_turns_along_the_row_is_not_hoisted():
+    net = Net()
+    wide = net.op("add", net.op("exp", net.input("column", 128, 1)), net.input("x", 128, 64))
+    graph = net.graph(net.op("permute_dims", wide, axes=(1, 0)))
+    work = work_of(graph, [node.id for node in graph.nodes])
+    assert work.executed_flops == work.flops
 
 
 def test_bytes_and_launches_saved_by_a_chain():

@@ -65,7 +65,7 @@ NAMES: tuple[str, ...] = (
     *FLAGS,
 )
 
-# Two groups that between them have a part in every feature, and a processor with round figures: see `stamp`.
+# Groups that between them have a part in every feature, and a processor with round figures: see `stamp`.
 _PROBE_TARGET = Target(
     "llvm", "probe", "znver3", ("avx2", "fma"), 256, 2, 2, Caches(32 << 10, 512 << 10, 32 << 20), "20", 200.0, 40.0
 )
@@ -102,6 +102,16 @@ _PROBES: tuple[dict[str, Any], ...] = (
         "inputs": ["v0", "v1", "v2"],
         "outputs": ["v6"],
     },
+    {
+        "schema": 1,
+        "values": [{"shape": shape, "dtype": "float32"} for shape in ([96, 1], [96, 80], [96, 1], [96, 80])],
+        "nodes": [
+            {"op": "exp", "inputs": ["v0"], "outputs": ["v2"], "attrs": {}},
+            {"op": "add", "inputs": ["v2", "v1"], "outputs": ["v3"], "attrs": {}},
+        ],
+        "inputs": ["v0", "v1"],
+        "outputs": ["v3"],
+    },
 )
 
 ANALYTIC = AnalyticCostModel()  # shared, since it keeps what it has worked out
@@ -130,7 +140,7 @@ def feature_table(graph: Graph, kernels: Sequence[Iterable[str]], target: Target
 def _row(graph: Graph, members: Sequence[str], target: Target) -> list[float]:
     work = work_of(graph, members)
     seconds = ANALYTIC.seconds(graph, members, target)
-    flops = work.flops
+    flops = work.executed_flops
     moved_in, moved_out, temporary = (
         float(sum(graph.values[name].bytes for name in names))
         for names in (work.inputs, work.outputs, work.temporaries)
@@ -144,7 +154,7 @@ def _row(graph: Graph, members: Sequence[str], target: Target) -> list[float]:
         math.log(1e-9 + memory_seconds(graph, work, target)),
         target.launch_us * 1e-6 / seconds,
         *_flops_by_kind(work),
-        sum(nest.inlined_flops for nest in work.nests) / max(1.0, flops),
+        sum(nest.executed_flops for nest in work.nests) / max(1.0, flops),
         _log(moved_in),
         _log(moved_out),
         _log(temporary),
@@ -192,7 +202,7 @@ def _flops_by_kind(work: KernelWork) -> tuple[float, float, float, float]:
     own = {"contraction": 0.0, "reduction": 0.0, "elementwise": 0.0}
     for nest in work.nests:
         own[nest.root.kind if nest.root.kind in own else "elementwise"] += nest.own_flops
-    inlined = sum(nest.inlined_flops for nest in work.nests)
+    inlined = sum(nest.executed_flops for nest in work.nests)
     return _log(own["contraction"]), _log(own["reduction"]), _log(own["elementwise"]), _log(inlined)
 
 
@@ -200,11 +210,11 @@ def _main_nest(work: KernelWork) -> tuple[float, float, float, float, float]:
     """The nest with most work: outer and innermost spatial, all and innermost reduction extents, share of the work."""
 
     def size(nest: Nest) -> tuple[float, int]:
-        return nest.own_flops + nest.inlined_flops, nest.root.space.points
+        return nest.own_flops + nest.executed_flops, nest.root.space.points
 
     main = max(work.nests, key=size)
     spatial, reduction = main.root.space.spatial, main.root.space.reduction
-    share = size(main)[0] / work.flops if work.flops else 1.0
+    share = size(main)[0] / work.executed_flops if work.executed_flops else 1.0
     return (
         _log(float(math.prod(spatial[:-1]))),
         _log(float(spatial[-1] if spatial else 1)),

@@ -19,17 +19,25 @@ from .matching import INJECTIVE_KINDS, is_renaming
 from .plan import Factors
 
 WINDOWED = "_pool"  # operators whose window reads an input element several times
+# Elements of a row for which work that is the same in all of them is done once: LLVM moves it out of the innermost
+# loop, which is as long as a tile is wide. Measured: 12 thin producers in one kernel of [384, 384] take 44 us, not 800.
+HOISTED = 64
 SELECT_FLOPS = 2.0  # choosing one operand of a concat by index, for each operand
 CACHE_SPEEDUP = {"L1": 16.0, "L2": 8.0, "L3": 4.0, "memory": 1.0}  # bandwidth over that of main memory
 
 
 @dataclass(frozen=True)
 class Nest:
-    """One loop nest: the root's own work, what is inlined into it, and which values it reads (once each)."""
+    """One loop nest: the root's own work, what is inlined into it, and which values it reads (once each).
+
+    ``executed_flops``: what is left of ``inlined_flops`` on a CPU, where a compiler moves work that is the same along
+    the innermost axis out of that loop.
+    """
 
     root: Node
     own_flops: float
     inlined_flops: float
+    executed_flops: float
     reads: tuple[str, ...]
     transposed: frozenset[str]  # of ``reads``: those that are read through a transpose
 
@@ -47,6 +55,11 @@ class KernelWork:
     @property
     def flops(self) -> float:
         return sum(nest.own_flops + nest.inlined_flops for nest in self.nests)
+
+    @property
+    def executed_flops(self) -> float:
+        """Without what a compiler hoists out of innermost loops."""
+        return sum(nest.own_flops + nest.executed_flops for nest in self.nests)
 
 
 _WORK: weakref.WeakKeyDictionary[Graph, dict[frozenset[str], KernelWork]] = weakref.WeakKeyDictionary()
@@ -90,11 +103,14 @@ def _nest(graph: Graph, root: Node, inlinable: frozenset[str], evaluations: dict
     reads: dict[str, None] = {}
     transposed: set[str] = set()
     through: dict[str, bool] = {root.id: _transposes(root)}
-    inlined = 0.0
+    aligned: dict[str, bool] = {root.id: True}  # whether a node's rows are the root's rows, wherever it is read
+    steady: dict[str, bool] = {root.id: False}  # whether all that is asked of a node is the same along the root's rows
+    inlined = executed = 0.0
     for node_id in reversed(graph.order((*cone, root.id))):
         node = graph.node(node_id)
         if node is not root:
             inlined += demand[node_id] * _cost(node, graph)
+            executed += demand[node_id] * _cost(node, graph) / (_tile(graph, root) if steady[node_id] else 1)
             evaluations[node_id] += demand[node_id]
         for name in dict.fromkeys(node.inputs):
             producer = graph.producer(name)
@@ -102,12 +118,33 @@ def _nest(graph: Graph, root: Node, inlinable: frozenset[str], evaluations: dict
             if producer is not None and producer.id in cone:
                 demand[producer.id] = max(demand.get(producer.id, 0.0), asked)
                 through[producer.id] = through.get(producer.id, False) or through[node_id] or _transposes(producer)
+                same = steady[node_id] or (aligned[node_id] and _spreads(graph, node, name))
+                steady[producer.id] = steady.get(producer.id, True) and same
+                along = aligned[node_id] and node.kind in ("elementwise", "broadcast")
+                aligned[producer.id] = aligned.get(producer.id, True) and along
             else:
                 reads[name] = None
                 if through[node_id]:
                     transposed.add(name)
     own = root.flops if root.kind not in INJECTIVE_KINDS else demand[root.id] * _cost(root, graph)
-    return Nest(root, own, inlined, tuple(reads), frozenset(transposed))
+    return Nest(root, own, inlined, executed, tuple(reads), frozenset(transposed))
+
+
+def _spreads(graph: Graph, node: Node, name: str) -> bool:
+    """Whether the node reads one element of ``name`` for a whole row of its result, element by element."""
+    shape, result = graph.values[name].shape, graph.values[node.outputs[0]].shape
+    return (
+        node.kind in ("elementwise", "broadcast")
+        and len(result) > 0
+        and result[-1] > 1
+        and (len(shape) == 0 or shape[-1] == 1)
+    )
+
+
+def _tile(graph: Graph, root: Node) -> int:
+    """Elements of the root's row that share what is the same in all of them."""
+    shape = graph.values[root.outputs[0]].shape
+    return min(HOISTED, shape[-1]) if shape and root.kind in INJECTIVE_KINDS else 1
 
 
 def _cone(graph: Graph, root: Node, inlinable: frozenset[str]) -> set[str]:

@@ -73,7 +73,7 @@ def compute_seconds(graph: Graph, members: Sequence[str], work: KernelWork, targ
     seconds = 0.0
     for nest in work.nests:
         own = nest.own_flops / (_efficiency(graph, nest.root) * (scale if nest.root.kind == "contraction" else 1.0))
-        seconds += (own + nest.inlined_flops * spill / ELEMENTWISE_EFFICIENCY) / peak
+        seconds += (own + nest.executed_flops * spill / ELEMENTWISE_EFFICIENCY) / peak
     return seconds
 
 

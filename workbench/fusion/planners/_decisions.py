@@ -195,12 +195,11 @@ class _Context:
         return scaled | ({"partial": (sum(map(pool.seconds, parts)),) * 3} if parts else {})
 
     def _slower(self, unit: Unit, said: Verdict, text: str, sure: bool) -> tuple[Verdict, str, str]:
+        repeated = "" if sure else recompute_text(self.graph, unit.nodes)
+        text = f"{repeated}: {text}" if repeated else text
         if said == "tie":
             return "tie", TIE, f"{text}: a tie; operators stay apart"
-        if sure:
-            return "split", MEASURED_SLOWER, text
-        repeated = recompute_text(self.graph, unit.nodes)
-        return "split", RECOMPUTE if repeated else SLOWER, f"{repeated}: {text}" if repeated else text
+        return "split", MEASURED_SLOWER if sure else RECOMPUTE if repeated else SLOWER, text
 
     def _outbid(self, unit: Unit, text: str) -> tuple[Verdict, str, str]:
         rivals = list(dict.fromkeys(self.owner[node] for node in unit.nodes if len(self.owner[node].nodes) > 1))
