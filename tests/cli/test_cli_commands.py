@@ -48,10 +48,12 @@ def test_models_lists_the_built_in_ones(cli: Callable) -> None:
 def test_plan_writes_a_plan_that_plan_reads(cli: Callable, tmp_path: Path) -> None:
     done = cli("plan", "encoder", "--store", tmp_path / "store", "-o", tmp_path / "plan.json")
     assert done.code == 0, done.err
-    assert "parallel_matmul" in done.out
     assert all(len(line) <= 80 for line in done.out.splitlines())
     document = json.loads((tmp_path / "plan.json").read_text())
     assert document["schema"] == 2
+    rules = {group["rule"] for group in document["groups"]}  # which ones depends on the machine
+    assert len(rules) >= 3
+    assert all(rule in done.out for rule in rules)
     printed = cli("plan", "encoder", "--store", tmp_path / "store", "--json")
     assert json.loads(printed.out) == document
 
