@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,7 +98,8 @@ def open_engine(database: Path) -> sa.Engine:
     def _on_connect(connection: sqlite3.Connection, _: object) -> None:
         # The driver's own transactions begin at the first write only; ours begin where the code says so.
         connection.isolation_level = None
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={int(BUSY_S * 1000)}"):
+        _turn_on_wal(connection)
+        for pragma in ("synchronous=FULL", f"busy_timeout={int(BUSY_S * 1000)}"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
     @sa.event.listens_for(engine, "begin")
@@ -108,6 +110,21 @@ def open_engine(database: Path) -> sa.Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _turn_on_wal(connection: sqlite3.Connection) -> None:
+    """Waits for another run that does the same: SQLite's own timeout does not hold for a change of the journal."""
+    end = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").fetchall()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise
+            if time.monotonic() >= end:
+                raise
+        time.sleep(0.02)
 
 
 def prepare(engine: sa.Engine, database: Path) -> None:
