@@ -12,7 +12,7 @@ from workbench.store._schema import open_engine
 def test_a_new_database_that_another_run_is_making_is_waited_for(tmp_path: Path) -> None:
     database = tmp_path / "records.sqlite"
     other = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN EXCLUSIVE")
+    other.execute("BEGIN IMMEDIATE")
     other.execute("CREATE TABLE t (x)")
     release = threading.Timer(0.5, lambda: other.execute("COMMIT"))
     release.start()
