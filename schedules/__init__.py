@@ -26,8 +26,11 @@ def _entries() -> dict[str, dict[str, LibrarySchedule]]:
     from .cpu.attention import FlashAttention
     from .cpu.multi_matmul import MultiMatmul
     from .cpu.row_norm import RowNorm
+    from .cpu.row_reduce import RowReduce
 
-    entries: dict[str, tuple[LibrarySchedule, ...]] = {"llvm": (FlashAttention(), MultiMatmul(), RowNorm())}
+    entries: dict[str, tuple[LibrarySchedule, ...]] = {
+        "llvm": (FlashAttention(), MultiMatmul(), RowNorm(), RowReduce())
+    }
     return {kind: {entry.name: entry for entry in found} for kind, found in entries.items()}
 
 

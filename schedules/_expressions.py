@@ -19,6 +19,7 @@ tirx = tvm.tirx
 Expr: TypeAlias = Any  # tvm.ir.Expr, whose operators carry no annotations
 Index: TypeAlias = tuple[Expr, ...]
 Leaf: TypeAlias = Callable[[str, Index], Expr | None]
+Read: TypeAlias = Callable[[str, Index], Expr]
 
 MAX_EXPRESSION = 400  # operators in one expression; a shared operand counts as often as it is used
 
@@ -74,7 +75,7 @@ _BINARY: Mapping[str, Callable[[Expr, Expr], Expr]] = {
 }
 RENAMING = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})
 LAYOUT = RENAMING | {"permute_dims", "broadcast_to", "repeat"}
-ELEMENTWISE = frozenset({*_UNARY, *_BINARY, "where", "astype", "clip", "nn.leakyrelu"})
+ELEMENTWISE = frozenset({*_UNARY, *_BINARY, "power", "where", "astype", "clip", "nn.leakyrelu"})
 
 
 class Evaluator:
@@ -112,6 +113,8 @@ class Evaluator:
             return _UNARY[node.op](operands[0])
         if node.op in _BINARY and len(operands) == 2:
             return _BINARY[node.op](*operands)
+        if node.op == "power":
+            return _power(*operands)
         if node.op == "where":
             return tirx.Select(_as_bool(operands[0]), operands[1], operands[2])
         if node.op == "astype":
@@ -153,6 +156,14 @@ class Evaluator:
     def same(self, a: Expr, b: Expr) -> bool:
         """Whether two index expressions are equal for all values of their variables."""
         return bool(self._analyzer.can_prove_equal(a, b))
+
+
+def _power(base: Expr, exponent: Expr) -> Expr:
+    """Squares and cubes; other exponents have no vector instructions."""
+    number = exponent.value if isinstance(exponent, tirx.FloatImm) else None
+    if number not in (2, 3):
+        raise Unsupported("power other than square and cube")
+    return base * base if number == 2 else base * base * base
 
 
 def _as_bool(expr: Expr) -> Expr:

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from workbench.graph import Graph, Node
 from workbench.tvm_seam import tvm
 
-from .._expressions import LAYOUT, Evaluator, Expr, Index, Unsupported, broadcast_index, permutation
+from .._expressions import LAYOUT, Evaluator, Expr, Index, Read, Unsupported, broadcast_index, permutation
 
 tirx = tvm.tirx
 MAX_HEAD = 256
 _FORWARD = frozenset({"reshape", "flatten", "expand_dims", "squeeze", "permute_dims"})
-Read = Callable[[str, Index], Expr]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,27 +8,17 @@ takes, ``normal`` for an element of what it gives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.graph import Graph, Node
 from workbench.tvm_seam import tvm
 
-from .._expressions import ELEMENTWISE, RENAMING, Evaluator, Expr, Index, Unsupported, broadcast_index, unravel
+from .._expressions import Evaluator, Expr, Index, Read, Unsupported, broadcast_index, unravel
+from ._rows import Written, check_around, split_shape
 
 tirx = tvm.tirx
 ROW_OPERATORS = ("nn.layer_norm", "nn.rms_norm", "nn.softmax", "nn.log_softmax")
-_AROUND = ELEMENTWISE | RENAMING | {"broadcast_to"}  # no transpose: its rows are no rows in memory
-Read = Callable[[str, Index], Expr]
-
-
-@dataclass(frozen=True, eq=False)
-class Written:
-    """An output of the group: where it holds the element of a row and column, and what that element is."""
-
-    name: str
-    place: Index
-    value: Expr
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +54,9 @@ def find_row_group(graph: Graph, arguments: Sequence[str], read: Read) -> RowGro
     """The row operator of the graph; ``read(name, index)`` gives an argument's element. Raises Unsupported."""
     operator = _row_operator(graph)
     x = graph.values[operator.inputs[0]]
-    outer, inner = _split_shape(operator, x.shape)
+    axes = operator.attrs.get("axes", operator.attrs.get("axis", -1))
+    outer, inner = split_shape(operator, axes, x.shape)
     rows, columns = math.prod(outer), math.prod(inner)
-    if not 0 < rows * columns < 2**31:
-        raise Unsupported("no elements, or more than 32-bit indices count")
     row, column = tirx.Var("row", "int32"), tirx.Var("column", "int32")
     held, normal = tirx.Var("held", "float32"), tirx.Var("normal", "float32")
     home: Index = ()
@@ -119,27 +108,13 @@ def find_row_group(graph: Graph, arguments: Sequence[str], read: Read) -> RowGro
 
 def _row_operator(graph: Graph) -> Node:
     operators = [node for node in graph.nodes if node.op in ROW_OPERATORS]
-    if len(operators) != 1 or any(node.op not in _AROUND for node in graph.nodes if node not in operators):
-        raise Unsupported("a row group has one norm or softmax, all else is elementwise or a reshape")
-    operator = operators[0]
-    if any(value.dtype not in ("float32", "bool") for value in graph.values.values()):
-        raise Unsupported("only float32, with bool masks")
-    if any(graph.values[name].dtype != "float32" for name in (*operator.inputs, *operator.outputs, *graph.outputs)):
-        raise Unsupported("operands and outputs must be float32")
+    if len(operators) != 1:
+        raise Unsupported("a row group has one norm or softmax")
+    check_around(graph, operators)
+    [operator] = operators
     if not (operator.attrs.get("center", True) and operator.attrs.get("scale", True)):
         raise Unsupported("layer_norm without scale or shift")
     return operator
-
-
-def _split_shape(operator: Node, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(rows' dimensions, normalised dimensions); Unsupported when the latter are not the last ones, in order."""
-    axes = operator.attrs.get("axes", operator.attrs.get("axis", -1))
-    given = tuple(axes) if isinstance(axes, tuple | list) else (axes,)
-    normalised = tuple(int(str(axis)) % len(shape) for axis in given) if shape else ()
-    first = len(shape) - len(normalised)
-    if not normalised or normalised != tuple(range(first, len(shape))):
-        raise Unsupported(f"{operator.op} over axes {axes} of {len(shape)} dimensions; they must be the last")
-    return shape[:first], shape[first:]
 
 
 def _dependent(graph: Graph, operator: Node) -> set[str]:

@@ -7,11 +7,9 @@
         layer_norm: sum (x - mean)^2                     softmax: e = exp(x - maximum), sum e
         outputs = epilogue of the normalised x
 
-Every tensor is read once from memory and written once. Sums run in ``accumulators`` vector registers, so that the
-latency of one addition is not that of the loop, and end in a tree over lanes. The variance is the mean of squared
-differences (two passes over the row in cache), since E[x^2] - E[x]^2 cancels. Where the columns are no multiple of the
-vector length, the last vector of a row ends with the row and overlaps the one before it; sums leave out what was
-counted already. NaN and infinities reach what they reach in NumPy; a row of -inf gives NaN in softmax.
+Every tensor is read once from memory and written once; ``_row_loops`` has the loops. The variance is the mean of
+squared differences (two passes over the row in cache), since E[x^2] - E[x]^2 cancels. NaN and infinities reach what
+they reach in NumPy; a row of -inf gives NaN in softmax.
 """
 
 from __future__ import annotations
@@ -26,14 +24,13 @@ from workbench.tvm_seam import tvm
 from .._base import LibrarySchedule, Parameters
 from .._expressions import Expr, Unsupported, substitute
 from ._kernel import find, find_inside, write
-from ._register_tile import Buffer, T, ceil_div, float_lanes
-from ._row_group import RowGroup, Written, find_row_group
+from ._register_tile import Buffer, T
+from ._row_group import RowGroup, find_row_group
+from ._row_loops import Combine, Reduction, RowLoops, row_lanes, row_space, write_rows
+from ._rows import Written
 
 if TYPE_CHECKING:
     from workbench.kernels.workload import Workload
-
-_SMALL = 2**14  # elements that one thread is done with before a second one has started
-Combine = Callable[[Expr, Expr], Expr]
 
 
 class RowNorm(LibrarySchedule):
@@ -47,27 +44,14 @@ class RowNorm(LibrarySchedule):
         return _row_group(workload) is not None
 
     def space(self, workload: Workload, target: Target) -> Mapping[str, tuple[int, ...]]:
-        """``block_rows`` a task; ``accumulators``: vectors a step of every loop over columns."""
+        """See ``row_space``."""
         group = _required(workload)
-        vectors = group.columns // _lanes(group, target)
-        share = ceil_div(group.rows, target.threads)
-        blocks = [rows for rows in (share, 32, 8, 2) if rows <= share]
-        if group.rows * group.columns <= _SMALL:
-            blocks.insert(0, group.rows)
-        return {
-            "block_rows": tuple(dict.fromkeys(blocks)),
-            "accumulators": tuple(count for count in (4, 8, 2, 1) if count <= vectors),
-        }
+        return row_space(group.rows, group.columns, target)
 
     def apply(self, workload: Workload, target: Target, parameters: Parameters) -> tvm.IRModule:
         """The kernel, written for the workload's sizes."""
         _required(workload)
         return _Writer(workload, target, parameters).write()
-
-
-def _lanes(group: RowGroup, target: Target) -> int:
-    """float32 elements of a vector: a register's, or the largest power of two that a short row has."""
-    return int(min(float_lanes(target), 2 ** (group.columns.bit_length() - 1)))
 
 
 def _row_group(workload: Workload) -> RowGroup | None:
@@ -91,7 +75,7 @@ def _sum(a: Expr, b: Expr) -> Expr:
 
 
 class _Writer:
-    """Writes one kernel. All extents are static; the last block may have fewer rows."""
+    """Writes one kernel. All extents are static."""
 
     def __init__(self, workload: Workload, target: Target, parameters: Parameters) -> None:
         self.workload, self.target = workload, target
@@ -104,34 +88,23 @@ class _Writer:
     def _body(self, buffers: Mapping[str, Buffer]) -> None:
         self.buffers = buffers
         self.group = group = find_inside(self.workload, find_row_group, buffers)
-        self.lanes = _lanes(group, self.target)
-        tasks = ceil_div(group.rows, self.block_rows)
-        with T.parallel(0, tasks) as task, T.sblock("task"):
-            first = T.axis.spatial(tasks, task) * self.block_rows
-            T.reads()
-            T.writes()
-            self._allocate()
-            with T.serial(0, T.min(group.rows - first, self.block_rows)) as i:
-                self.row = first + i
-                self._write_row()
+        write_rows(group.rows, self.block_rows, self._allocate, self._write_row)
 
     def _allocate(self) -> None:
         """``kept``: where a row of x is found once it is computed: the argument, the output, or a buffer."""
         x = self.group.operator.inputs[0]
+        lanes = row_lanes(self.group.columns, self.target)
+        self.loops = RowLoops(self.group.columns, lanes, self.accumulators, reductions=1)
         self.kept = self.buffers.get(x)
         self.computed = self.kept is None or any(written.name == x for written in self.group.early)
         if self.kept is None:
-            self.row_buffer = self._row_buffer()
+            self.row_buffer = self.loops.row_buffer()
         if self.group.operator.op == "nn.softmax":
-            self.raised = self._row_buffer()
-        # Under 1 KiB and not of scope "local": TVM leaves such buffers on the stack, where LLVM makes them registers.
-        self.partial = T.sblock_alloc_buffer((self.accumulators * self.lanes,), "float32")
+            self.raised = self.loops.row_buffer()
         self.statistics = T.sblock_alloc_buffer((2,), "float32")
 
-    def _row_buffer(self) -> Buffer:
-        return T.sblock_alloc_buffer((self.group.columns,), "float32")
-
-    def _write_row(self) -> None:
+    def _write_row(self, row: Expr) -> None:
+        self.row = row
         steps = {
             "nn.layer_norm": self._layer_norm,
             "nn.rms_norm": self._rms_norm,
@@ -216,7 +189,7 @@ class _Writer:
             for written in self.group.late:
                 self._store(written, j, {self.group.held: self._held(j), self.group.normal: normal(j)})
 
-        self._columns(store)
+        self.loops.columns(store)
 
     def _store(self, written: Written, j: Expr, values: Mapping[Expr, Expr]) -> None:
         value = self._at(substitute(written.value, values), j)
@@ -227,46 +200,8 @@ class _Writer:
 
     def _reduce(self, statistic: int, initial: float, combine: Combine, element: Callable[[Expr], Expr]) -> None:
         """statistics[statistic] = ``element`` of all columns, combined."""
-        partial, neutral = self.partial, T.float32(initial)
-        with T.unroll(0, self.accumulators) as vector, T.vectorized(0, self.lanes) as lane:
-            T.buffer_store(partial, neutral, [vector * self.lanes + lane])
-
-        def step(slot: Expr, j: Expr, new: Expr | None) -> None:
-            value = element(j)
-            value = value if new is None else T.Select(new, value, neutral)
-            T.buffer_store(partial, combine(value, partial[slot]), [slot])
-
-        self._columns(step)
-        self._fold(combine, self.accumulators, self.lanes)
-        self._fold(combine, self.lanes, 1)
-        self._set(statistic, partial[0])
-
-    def _fold(self, combine: Combine, parts: int, width: int) -> None:
-        """Combines ``parts`` (a power of two) pieces of ``width`` partial results into the first, as a tree."""
-        partial = self.partial
-        while parts > 1:
-            parts //= 2
-            vectors, lanes = (parts, width) if width > 1 else (1, parts)
-            with T.unroll(0, vectors) as vector, T.vectorized(0, lanes) as lane:
-                place = vector * lanes + lane
-                T.buffer_store(partial, combine(partial[parts * width + place], partial[place]), [place])
-
-    def _columns(self, body: Callable[[Expr, Expr, Expr | None], None]) -> None:
-        """Emits ``body(slot, column, new)`` for all columns, in vectors.
-
-        ``slot``: place of the element's partial result. ``new``: None, or in the last vector, which may overlap the one
-        before it, whether the column comes for the first time.
-        """
-        lanes, width, columns = self.lanes, self.accumulators, self.group.columns
-        vectors = columns // lanes
-        with T.serial(0, vectors // width) as step, T.unroll(0, width) as u, T.vectorized(0, lanes) as lane:
-            body(u * lanes + lane, (step * width + u) * lanes + lane, None)
-        if vectors % width:
-            with T.unroll(0, vectors % width) as u, T.vectorized(0, lanes) as lane:
-                body(u * lanes + lane, (vectors // width * width + u) * lanes + lane, None)
-        if columns % lanes:
-            with T.vectorized(0, lanes) as lane:
-                body(lane, columns - lanes + lane, lane >= lanes - columns % lanes)
+        [result] = self.loops.reduce([Reduction(initial, combine, element)])
+        self._set(statistic, result)
 
     def _set(self, statistic: int, value: Expr) -> None:
         T.buffer_store(self.statistics, value, [statistic])

@@ -33,6 +33,11 @@ def residual_norm(builder: Any, values: list[Any]) -> Any:
     return builder.emit(op.nn.layer_norm(builder.emit(op.add(x, y)), scale, shift, axes=[-1]))
 
 
+def normalised(builder: Any, values: list[Any]) -> Any:
+    total = builder.emit(op.sum(values[0], axis=[-1], keepdims=True))
+    return builder.emit(op.divide(values[0], total))
+
+
 SERVED = {
     "multi_matmul": [
         workload_of([(37, 65), (65, 130), (65, 130)], 2, swiglu),
@@ -46,6 +51,10 @@ SERVED = {
     "row_norm": [
         workload_of([(3, 5), (3, 5), (5,), (5,)], 2, residual_norm),
         workload_of([(1024, 768), (1024, 768), (768,), (768,)], 2, residual_norm),
+    ],
+    "row_reduce": [
+        workload_of([(3, 5)], 0, normalised),
+        workload_of([(2048, 1024)], 0, normalised),
     ],
 }
 every_case = pytest.mark.parametrize(
