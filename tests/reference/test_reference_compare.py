@@ -227,6 +227,27 @@ def test_float16_overflow_may_round_either_way_at_the_limit() -> None:
     assert not compare(np.array([np.inf], np.float16), np.array([60000.0]), np.array([60000.0], np.float16)).correct
 
 
+def test_a_float16_product_that_a_multiply_add_keeps_finite_is_right() -> None:
+    exact, native = np.full(300, 30000.0), np.full(300, np.inf, "float16")
+    assert compare(np.full(300, 30000, "float16"), exact, native).correct
+    assert compare(native, exact, native).correct
+    assert not compare(np.full(300, 29000, "float16"), exact, native).correct
+    assert not compare(np.full(300, 60000, "float16"), np.full(300, 90000.0), native).correct
+    assert not compare(-native, exact, native).correct
+
+
+def test_a_row_whose_native_error_happens_to_be_small_has_the_room_of_the_others() -> None:
+    """One rounding, of the sum that a row is divided by, is behind all errors of the row."""
+    rng = np.random.default_rng(0)
+    exact = rng.uniform(0.5, 1.5, (64, 512))
+    off = rng.normal(0, 1e-6, (64, 1))
+    native = exact * (1 + off)
+    native[0] = exact[0]
+    assert compare((exact * (1 - off)).astype("float32"), exact, native.astype("float32")).correct
+    coarse = exact * (1 + np.where(np.arange(64) == 0, 3e-5, 0)[:, None])
+    assert not compare(coarse.astype("float32"), exact, native.astype("float32")).correct
+
+
 def test_float64_outputs_may_differ_in_the_order_of_sums() -> None:
     a, b = normal(30, 512, dtype="float64"), normal(512, 20, seed=1, dtype="float64")
     assert judge(R.matmul, [a, b], [serial_matmul(a, b)]).correct

@@ -55,6 +55,29 @@ def test_inputs_become_positive_where_values_would_be_nan() -> None:
     np.testing.assert_allclose(found.reference64[0], found.inputs[0] / np.sqrt(found.inputs[1].astype(np.float64)))
 
 
+def _over_own_sum(rows: int, columns: int) -> tvm.tirx.PrimFunc:
+    x = te.placeholder((rows, columns))
+    return te.create_prim_func([x, topi.divide(x, topi.sum(x, axis=1, keepdims=True))])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_right_kernels_pass_where_sums_of_signed_numbers_are_divided_by(seed: int) -> None:
+    found = kernel_reference(_over_own_sum(2048, 384), seed)
+    x = found.inputs[0]
+    pairwise = x / x.sum(axis=1, keepdims=True)
+    backwards = x / np.cumsum(x[:, ::-1], axis=1, dtype=np.float32)[:, -1:]
+    for right in (pairwise, backwards):
+        assert compare_all([right], found.reference64, found.native).correct
+    half = x / x.sum(axis=1, keepdims=True).astype(np.float16).astype(np.float32)
+    assert not compare_all([half], found.reference64, found.native).correct
+
+
+def test_inputs_keep_their_signs_where_conditions_are_alike() -> None:
+    a, b = te.placeholder((64, 200)), te.placeholder((200, 64))
+    for func in (te.create_prim_func([a, b, topi.nn.matmul(a, b)]), te.create_prim_func([a, topi.nn.softmax(a)])):
+        assert kernel_reference(func).inputs[0].min() < -1
+
+
 def test_bools_are_both() -> None:
     c, x = te.placeholder((64,), "bool"), te.placeholder((64,))
     func = te.create_prim_func([c, x, te.compute((64,), lambda i: tvm.tirx.Select(c[i], x[i], -x[i]))])

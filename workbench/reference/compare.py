@@ -20,12 +20,15 @@ What is allowed
     result passes. FLOOR = 8 with ``eps`` the distance from 1 to the next number of the output's dtype and ``scale`` the
     larger of the element and ``rms``: room for a kernel that multiplies by a reciprocal where NumPy divides exactly.
     A pool of few elements may be lucky, so below 64 elements (exact zeros, such as a ReLU's, do not count) the factor
-    is multiplied by 64 / count, for as long as the allowed error stays under 1/64 of the scale. The reference is no
-    better than a float64 result of a float64 program: the floor of a float64 output is 1e-10 of the scale.
+    is multiplied by 64 / count, for as long as the allowed error stays under 1/64 of the scale. So may be a pool with
+    one error behind all its elements, as a row that is divided by its own sum: no pool's ``n`` counts for less, against
+    its ``rms``, than that of the median pool. The reference is no better than a float64 result of a float64 program:
+    the floor of a float64 output is 1e-10 of the scale.
 
 NaN and infinities
     They must be where the native evaluation has them, signs included: a float16 product that overflows is right when
-    it is infinite, although float64 has a number there. Within rounding of the largest number either is accepted.
+    it is infinite, although float64 has a number there. That number is right too: a processor's multiply-add does not
+    round the product. Within rounding of the largest number either is accepted.
 
 Integers and bools
     Must equal the native evaluation, which wraps as the model's dtypes do.
@@ -49,6 +52,7 @@ FLOOR = 8.0
 POOL = 256
 SMALL_POOL = 64
 DOUBLE_FLOOR = 1e-10
+_SAMPLED = 64  # pools behind the typical noise
 _BLOCK = 1 << 16  # elements judged at a time, so that temporaries stay in a core's cache
 
 
@@ -122,6 +126,47 @@ def _compare_exact(actual: np.ndarray, native: np.ndarray) -> Comparison:
     )
 
 
+def noise_spread(reference64: np.ndarray, native: np.ndarray) -> tuple[float, float]:
+    """(largest, largest over median) of the pools' native errors, each relative to its pool's root mean square.
+
+    A large second number says that the condition of the problem differs between pools, as in ``x / sum(x)`` where the
+    sums of some rows cancel. One error is then behind a whole pool, which the pool's size hides.
+    """
+    if not is_float(native.dtype) or not native.size:
+        return 0.0, 1.0
+    size = _pool_size(native.shape)
+    relative = _relative_noise(reference64.reshape(-1, size), native.reshape(-1, size))
+    if not relative.size:
+        return 0.0, 1.0
+    return float(relative.max()), float(relative.max() / np.median(relative))
+
+
+def _relative_noise(reference64: np.ndarray, native: np.ndarray) -> np.ndarray:
+    """Largest native error of every pool, one a row, over its root mean square; without pools that have no error."""
+    reference, plain = np.asarray(reference64, np.float64), np.asarray(native, np.float64)
+    with np.errstate(all="ignore"):
+        usable = np.isfinite(reference) & np.isfinite(plain)
+        noise = np.where(usable, np.abs(plain - reference), 0.0).max(axis=1)
+        relative = noise / _rms(np.where(usable, np.abs(reference), 0.0))[:, 0]
+    return relative[np.isfinite(relative) & (relative > 0)]
+
+
+def _typical_noise(reference64: np.ndarray, native: np.ndarray) -> float:
+    """Median of the pools' relative native errors, from evenly spaced pools; 0 where fewer than half have any."""
+    step = max(1, math.ceil(len(native) / _SAMPLED))
+    relative = _relative_noise(reference64[::step], native[::step])
+    return float(np.median(relative)) if 2 * relative.size >= len(native[::step]) else 0.0
+
+
+@dataclass(frozen=True)
+class _Output:
+    """What is known of a whole output; ``typical_noise`` is the median pool's native error over its ``rms``."""
+
+    info: Any
+    rms: float
+    typical_noise: float
+
+
 @dataclass
 class _Tally:
     """What was found so far; positions are flat."""
@@ -143,10 +188,10 @@ def _compare_float(actual: np.ndarray, reference64: np.ndarray, native: np.ndarr
     tally = _Tally()
     rows = max(1, _BLOCK // size)
     with np.errstate(all="ignore"):
-        overall = _overall_rms(reference64)
+        output = _Output(info, _overall_rms(reference64), _typical_noise(pools[1], pools[2]))
         for start in range(0, len(pools[0]), rows):
             block = [np.asarray(pool[start : start + rows], np.float64) for pool in pools]
-            _judge(block[0], block[1], block[2], info, overall, start * size, tally)
+            _judge(block[0], block[1], block[2], output, start * size, tally)
     if tally.misplaced:
         at = np.unravel_index(tally.misplaced_at, native.shape)
         message = f"{tally.misplaced} of {native.size} elements have NaN or infinity misplaced, first at "
@@ -166,13 +211,16 @@ def _judge(
     got: np.ndarray,
     reference: np.ndarray,
     plain: np.ndarray,
-    info: Any,
-    overall: float,
+    output: _Output,
     offset: int,
     tally: _Tally,
 ) -> None:
-    """Adds some whole pools, one a row, to the tally; ``overall`` is the output's root mean square."""
-    misplaced = _misplaced(got, plain, float(info.max))
+    """Adds some whole pools, one a row, to the tally."""
+    largest = float(output.info.max)
+    overflowed = np.isinf(plain) & np.isfinite(got) & (np.abs(reference) <= largest)
+    if overflowed.any():
+        plain = np.where(overflowed, reference, plain)
+    misplaced = _misplaced(got, plain, largest)
     if misplaced.any():
         if not tally.misplaced:
             tally.misplaced_at = offset + int(np.argmax(misplaced))
@@ -182,7 +230,7 @@ def _judge(
         got, reference, plain = (np.where(usable, a, 0.0) for a in (got, reference, plain))
     error = np.abs(got - reference)
     magnitude = np.abs(reference)
-    allowed = _allowed(np.abs(plain - reference), magnitude, usable, info)
+    allowed = _allowed(np.abs(plain - reference), magnitude, usable, output)
     tally.max_abs = max(tally.max_abs, float(error.max()))
     ratio = error / allowed
     tally.off += int((ratio > 1).sum())
@@ -190,8 +238,8 @@ def _judge(
     if ratio.flat[worst_at] > tally.worst:
         tally.worst, tally.worst_at = float(ratio.flat[worst_at]), offset + worst_at
         tally.allowed = float(allowed.flat[worst_at])
-    if overall > 0:
-        tally.max_rel = max(tally.max_rel, float((error / np.maximum(magnitude, overall)).max()))
+    if output.rms > 0:
+        tally.max_rel = max(tally.max_rel, float((error / np.maximum(magnitude, output.rms)).max()))
 
 
 def _misplaced(got: np.ndarray, plain: np.ndarray, largest: float) -> np.ndarray:
@@ -217,12 +265,13 @@ def _rms(x: np.ndarray) -> np.ndarray:
     return top * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)[:, None] / x.shape[1])
 
 
-def _allowed(noise: np.ndarray, magnitude: np.ndarray, usable: np.ndarray, info: Any) -> np.ndarray:
+def _allowed(noise: np.ndarray, magnitude: np.ndarray, usable: np.ndarray, output: _Output) -> np.ndarray:
     """The allowed error of every element of some pools, one a row (see the module's docstring)."""
+    info = output.info
     telling = usable & ((magnitude > 0) | (noise > 0))  # a ReLU's zeros carry no rounding error to learn from
     count = np.maximum(telling.sum(axis=1, keepdims=True), 1)
-    pooled = noise.max(axis=1, keepdims=True)
     rms = _rms(magnitude)
+    pooled = np.maximum(noise.max(axis=1, keepdims=True), output.typical_noise * rms)
     scale = np.maximum(magnitude, rms)
     factor = NARROW_FACTOR if info.bits < 32 else FACTOR
     usual = np.minimum(factor * pooled, np.maximum(3 * pooled, rms / 8))
