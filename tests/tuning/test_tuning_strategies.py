@@ -20,7 +20,7 @@ from workbench.kernels.workload import Workload
 from workbench.store.record import Record, ScheduleSpec
 from workbench.targets import Target
 from workbench.tuning import Task
-from workbench.tuning.analysis import structure
+from workbench.tuning.analysis import inlined_size, structure
 from workbench.tuning.cost_models import rank_correlation
 from workbench.tuning.cost_models.xgboost import ParameterModel
 from workbench.tuning.strategies import (
@@ -33,6 +33,7 @@ from workbench.tuning.strategies import (
     metaschedule,
 )
 from workbench.tuning.strategies.fake import GridStrategy
+from workbench.tuning.strategies.metaschedule import population_for
 from workbench.tuning.testing import StrategyContract, key_of, record_of
 from workbench.tvm_seam import tvm, tvm_ffi
 
@@ -230,6 +231,20 @@ def test_convolutions_and_reductions_are_told_apart() -> None:
         "depthwise": 1,
         "pool": 0,
     }
+
+
+def _doubled(times: int) -> Any:
+    """``x * x`` again and again: the expression for one element doubles each time."""
+    x = y = placeholder(8, 8)
+    for _ in range(times):
+        y = topi.multiply(y, y)
+    return te_task([x, y], ("multiply",) * times, f"doubled{times}").workload.module
+
+
+def test_long_expressions_have_small_populations() -> None:
+    assert inlined_size(matmul_task().workload.module) == 4 * 3  # three blocks and the root; max(sum + c, 0)
+    assert inlined_size(_doubled(3)) == 4 * 7
+    assert [population_for(_doubled(times)) for times in (3, 7, 9, 40)] == [128, 125, 25, 16]
 
 
 def test_duplicates_by_code_are_asked_once() -> None:

@@ -39,6 +39,26 @@ def structure(module: Any) -> Structure:
     return Structure(sum(_is_contraction(block) for block in inner), obstacles[0] if obstacles else "")
 
 
+def inlined_size(module: Any) -> int:
+    """Blocks of the function ``main`` times the most evaluations of blocks behind one element if all are inlined.
+
+    The time of one of MetaSchedule's candidates grows with it: it inlines block after block, and looks at all of the
+    expression each time. A reduction is inlined nowhere.
+    """
+    blocks: list[Any] = []
+    tvm_ffi.structural_walk(module["main"].body, (tvm.s_tir.SBlock, blocks.append))
+    behind: dict[Any, int] = {}  # by buffer
+    most = 0
+    for block in (block for block in blocks if block.name_hint != "root"):
+        loads: list[Any] = []
+        tvm_ffi.structural_walk(block.body, (tvm.ir.TensorLoad, loads.append))
+        size = 1 + sum(behind.get(load.source, 0) for load in loads)
+        most = max(most, size)
+        reduces = any(int(axis.iter_type) == _REDUCTION for axis in block.iter_vars)
+        behind.update((region.source, 1 if reduces else size) for region in block.writes)
+    return len(blocks) * most
+
+
 def _is_contraction(block: Any) -> bool:
     """MetaSchedule tiles such blocks at several levels: some read does not depend on every output axis."""
     axes = [axis for axis in block.iter_vars if int(axis.dom.extent) > 1]

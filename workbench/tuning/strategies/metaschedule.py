@@ -19,7 +19,7 @@ from ...kernels.schedule import schedule_workload, trace_to_json, without_rule_h
 from ...kernels.tvm_errors import TVM_ERRORS, one_line
 from ...store.record import Record, ScheduleSpec
 from ...tvm_seam import register_dot_product_intrinsics, tvm, tvm_ffi
-from ..analysis import structure
+from ..analysis import inlined_size, structure
 from ..cost_models import CostModel, rank_correlation
 from ..cost_models.xgboost import StoreFeatureModel
 from ..interrupt import held_back
@@ -31,6 +31,8 @@ ms = tvm.s_tir.meta_schedule
 
 # TVM's own 2048 candidates and 4 generations take longer to search than to build and measure what they find.
 POPULATION = 128
+_LEAST_POPULATION = 16
+_LARGE = 1000  # ``inlined_size`` from which on a candidate takes so long that fewer must do: 0.1 s at twice that
 GENERATIONS = 2
 BATCH = 16
 _EMPTY_ROUNDS = 3  # rounds without a new candidate after which the space counts as exhausted
@@ -47,10 +49,13 @@ class MetaScheduleStrategy(Strategy):
         seed: int,
         history: Sequence[Record],
         *,
-        population: int = POPULATION,
+        population: int | None = None,
         generations: int = GENERATIONS,
     ) -> None:
-        """See :class:`Strategy`. ``seed`` is any integer; TVM takes 1 to 2^31 - 1."""
+        """See :class:`Strategy`. ``seed`` is any integer; TVM takes 1 to 2^31 - 1.
+
+        ``population``: candidates of a generation; None for ``POPULATION``, or fewer for a program of long expressions.
+        """
         self._task = task
         self._seen: set[int] = set()
         self._queue: list[Candidate] = []
@@ -59,7 +64,7 @@ class MetaScheduleStrategy(Strategy):
         self._exhausted = False
         try:
             with held_back():
-                self._start(seed, population, generations)
+                self._start(seed, population or population_for(task.workload.module), generations)
                 self._learn(history)
         except TVM_ERRORS as error:
             reason = f"MetaSchedule's rules make no space of it ({one_line(error)})"
@@ -200,6 +205,12 @@ class MetaScheduleStrategy(Strategy):
                 target = tvm_target(self._task.target)
                 record = ms.database.TuningRecord(handle.sch.trace, self._workload, [time], target, handle.args_info)
                 self._database.commit_tuning_record(record)
+
+
+def population_for(module: Any) -> int:
+    """Candidates of a generation that take a bearable time to make."""
+    size = inlined_size(module)
+    return POPULATION if size <= _LARGE else max(_LEAST_POPULATION, POPULATION * _LARGE // size)
 
 
 def unreadable(task: Task, spec: ScheduleSpec, module: Any) -> str | None:
