@@ -59,6 +59,8 @@ def test_preflight_says_what_the_budget_cannot_cover() -> None:
     short = preflight(tasks, Budget(minutes=0.1), MemoryStore())
     assert "0.1 minutes are enough for about 15 of these trials" in short.message
     assert preflight(tasks, Budget(), MemoryStore()).uncovered == ""
+    one = preflight(tasks[:1], Budget(trials_per_task=1), MemoryStore())
+    assert one.message == "1 task, 1 trial each, 1 in all"
 
 
 def test_preflight_counts_what_is_stored() -> None:

@@ -120,9 +120,8 @@ def _turn_on_wal(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode=WAL").fetchall()
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise
-            if time.monotonic() >= end:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() >= end:
                 raise
         time.sleep(0.02)
 

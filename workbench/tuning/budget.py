@@ -49,11 +49,12 @@ class Preflight:
         """One line for people."""
         todo = [planned.trials_left for planned in self.tasks if planned.trials_left]
         hits = sum(planned.cached for planned in self.tasks)
+        tasks = f"{len(self.tasks)} task{'s' * (len(self.tasks) != 1)}"
         if not todo:
-            return f"{len(self.tasks)} tasks, no trials: every one is in the store (hit)" + self._end
+            return f"{tasks}, no trials: every one is in the store (hit)" + self._end
         each = f"{min(todo)}" if min(todo) == max(todo) else f"{min(todo)} to {max(todo)}"
         stored = f", {hits} in the store (hit)" if hits else ""
-        return f"{len(self.tasks)} tasks, {each} trials each, {sum(todo)} in all{stored}{self._end}"
+        return f"{tasks}, {each} trial{'s' * (each != '1')} each, {sum(todo)} in all{stored}{self._end}"
 
     @property
     def _end(self) -> str:
