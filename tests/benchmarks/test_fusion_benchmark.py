@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fusion_graphs import TARGET
+from measured_kernels import contractions_slow, samples
+from sample_run import sample_run
 
 import workbench as wb
 from benchmarks import fusion_cases
+from benchmarks.fusion import at_most_over_greedy, ranking
 from benchmarks.fusion_cases import CASES
 from benchmarks.synthetic_graphs import graph_of
 from benchmarks.verdicts import agreement, confusion, count, measured_verdict
 from workbench.fusion import check_partition, plan
+from workbench.fusion.cost_models import AnalyticCostModel, LearnedCostModel
 from workbench.graph import from_model
 from workbench.report.document import DecisionPart
 from workbench.targets import resolve
@@ -99,3 +104,26 @@ def test_a_synthetic_graph_has_as_many_operators_as_asked_for_and_a_legal_plan(o
     made = plan(graph, resolve("llvm"))
     check_partition(graph, [group.nodes for group in made.groups])
     assert len(made.groups) < operators / 2
+
+
+def test_no_plan_is_faster_over_greedy_than_memory_lets_inputs_and_outputs_pass():
+    run = sample_run()
+    (greedy,) = [variant for variant in run.variants if variant.name == "greedy"]
+    megabytes = 2 * 256 * 512 * 4 / 1e6  # x and the result
+    expected = sorted(greedy.samples_us)[len(greedy.samples_us) // 2] * run.target.peak_gbps / (megabytes * 1e3)
+    assert at_most_over_greedy(run) == pytest.approx(expected, rel=0.01)
+
+
+def test_the_ranking_of_a_cold_start_is_that_of_a_model_trained_on_what_was_measured():
+    made = samples(contractions_slow, 60)
+    learned = LearnedCostModel.train(made, TARGET)
+    cold, warm = ranking(AnalyticCostModel(), made, TARGET), ranking(learned, (), TARGET)
+    assert cold.value == warm.value == learned.evaluation.learned.rank_correlation > 0.9
+    assert (cold.detail["planned_with"], warm.detail["planned_with"]) == ("analytic", "learned")
+    assert cold.detail["analytic"]["rank_correlation"] < 1
+
+
+def test_the_ranking_of_too_few_kernels_is_missed_and_says_so():
+    figure = ranking(AnalyticCostModel(), samples(contractions_slow, 3), TARGET)
+    assert not figure.passed
+    assert "at least 40 measured kernels" in figure.detail["error"]
