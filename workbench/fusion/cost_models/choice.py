@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 PRETRAINED = Path(__file__).parent / "pretrained"
+# Intel names each generation anew, and virtual machines show another generation's number; as cores these differ little.
+INTEL_AVX512 = frozenset({"icelake-server", "rocketlake", "sapphirerapids", "emeraldrapids", "graniterapids"})
 
 
 def choose(target: Target, store: Store | None) -> CostModel:
@@ -84,7 +86,10 @@ def _committed(path: Path) -> LearnedCostModel:
 
 
 def fits(model: LearnedCostModel, target: Target) -> bool:
-    """Whether a model's kernels were measured on such a processor: ``znver4`` is of the family of ``znver3``."""
+    """Whether a model's kernels were measured on such a processor.
+
+    ``znver4`` is of the family of ``znver3``, and ``sapphirerapids`` of that of ``emeraldrapids``.
+    """
     own = model.target
     return (own["kind"], own["threads"], _family(str(own["mcpu"]))) == (
         target.kind,
@@ -94,4 +99,4 @@ def fits(model: LearnedCostModel, target: Target) -> bool:
 
 
 def _family(mcpu: str) -> str:
-    return re.sub(r"\d+$", "", mcpu)
+    return "intel-avx512" if mcpu in INTEL_AVX512 else re.sub(r"\d+$", "", mcpu)
