@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import workbench as wb
-from workbench.measure.measurement import Interval
-from workbench.measure.stats import paired_ratio
 from workbench.models import builtin_models
+from workbench.stats import Interval, paired_ratio
 
 from ._figures import Figure, publish
 

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "workbench"
 STAGES = ["models", "graph", "reference", "fusion", "kernels", "tuning", "measure", "report"]
-EVERYWHERE = {"errors", "targets", "store", "tvm_seam"}
+EVERYWHERE = {"errors", "stats", "targets", "store", "tvm_seam"}
 # The two faces and the main job join the stages; nothing imports them but each other.
 TOP = {"api", "job", "faces", "cli", "notebook", "__init__", "__main__"}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from workbench.measure.stats import median, paired_ratio, relative_half_width
 from workbench.measure.timing import SLOW_ROUNDS, time_interleaved
+from workbench.stats import median, paired_ratio, relative_half_width
 
 
 class Machine:

@@ -14,10 +14,11 @@ import numpy as np
 from workbench.fusion.plan import Decision, Factors, FusionPlan, Group
 from workbench.graph import Graph
 from workbench.kernels.workload import KernelCall, LoweredModel, Workload
-from workbench.measure.measurement import Correctness, GroupTime, Interval, VariantMeasurement
+from workbench.measure.measurement import Correctness, GroupTime, VariantMeasurement
 from workbench.models import ImportCheck, Model, TensorSpec
 from workbench.report.assemble import build_run
 from workbench.report.run import Run
+from workbench.stats import Interval
 from workbench.store.record import MeasureSettings, Record, ScheduleSpec
 from workbench.targets import Target
 from workbench.targets.target import Caches

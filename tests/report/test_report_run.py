@@ -15,9 +15,10 @@ from golden_files import check_golden
 from sample_run import GROUPS, MEASURED, lowered, measurement, measurements, sample_run, tune
 
 from workbench.errors import InputError
-from workbench.measure.measurement import GroupTime, Interval
+from workbench.measure.measurement import GroupTime
 from workbench.report.run import Run, as_run
 from workbench.report.summary import caveat
+from workbench.stats import Interval
 
 
 def keys(document: Any, prefix: str = "") -> set[str]:

@@ -13,9 +13,9 @@ from ..faces import Face
 from ..fusion import FusionPlan, MeasuredGroup, adopt, combine, confirm
 from ..kernels import CacheReport, Executable, LoweredModel, compile_model
 from ..measure import ReferenceOutputs, VariantMeasurement, measure_variants
-from ..measure.stats import paired_ratio
 from ..measure.variants import VariantInput, as_variant
 from ..models import Model
+from ..stats import paired_ratio
 from ..targets import Target
 from ..tvm_seam import own_core
 from ._planning import rewrite_of

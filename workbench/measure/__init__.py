@@ -1,8 +1,9 @@
 """Measuring: the machine's peaks, correctness, and interleaved timing with intervals."""
 
+from ..stats import Interval
 from .check import ReferenceOutputs, check_outputs, reference_outputs
 from .environment import environment
-from .measurement import Correctness, GroupTime, Interval, VariantMeasurement
+from .measurement import Correctness, GroupTime, VariantMeasurement
 from .peaks import Peaks, probe
 from .timing import Timings, time_interleaved
 from .variants import VariantInput, measure_variants

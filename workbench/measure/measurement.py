@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Interval:
-    """A median with its 95 % bootstrap interval over ``n`` samples; any unit."""
-
-    median: float
-    low: float
-    high: float
-    n: int
+from ..stats import Interval
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .stats import median_interval, relative_half_width
+from ..stats import median_interval, relative_half_width
 
 Clock = Callable[[], float]
 

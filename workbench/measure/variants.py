@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ..stats import Interval, median, median_interval, paired_ratio
 from ..targets import Target
 from .check import ReferenceOutputs, check_outputs
-from .measurement import Correctness, GroupTime, Interval, VariantMeasurement
+from .measurement import Correctness, GroupTime, VariantMeasurement
 from .roofline import group_time
-from .stats import median, median_interval, paired_ratio
 from .timing import Clock, Timings, time_interleaved
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from .document import (
 )
 
 if TYPE_CHECKING:  # types alone: reading and comparing stored runs must not pay for TVM
-    from ..measure.measurement import Interval, VariantMeasurement
+    from ..measure.measurement import VariantMeasurement
     from ..models import Model, TensorSpec
+    from ..stats import Interval
     from ..targets import Target
 
 US = 1e6  # microseconds in a second
@@ -99,7 +100,7 @@ def is_usable(one: VariantMeasurement) -> bool:
 
 def _ratio_to_greedy(one: VariantMeasurement, greedy: VariantMeasurement | None) -> IntervalRatio | None:
     """Greedy's time over this one's; only where both ran in the same rounds."""
-    from ..measure.stats import enough_samples, paired_ratio
+    from ..stats import enough_samples, paired_ratio
 
     if greedy is None or one is greedy or not one.tuned or not is_usable(one):
         return None

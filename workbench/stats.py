@@ -9,14 +9,23 @@ parallel computing systems", SC), which also gives the geometric mean for ratios
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-
-from .measurement import Interval
 
 LEVEL = 0.95
 RESAMPLES = 2000
 ENOUGH = 5  # an interval from fewer samples is no wider than their range, whatever the true spread
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median with its 95 % bootstrap interval over ``n`` samples; any unit."""
+
+    median: float
+    low: float
+    high: float
+    n: int
 
 
 def median(samples: Sequence[float]) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from workbench.measure import stats
-from workbench.measure.measurement import Interval
+from workbench import stats
+from workbench.stats import Interval
 
 
 def test_interval_agrees_with_scipys_percentile_bootstrap() -> None:
