@@ -14,7 +14,7 @@ from benchmarks import fusion_cases
 from benchmarks.fusion import at_most_over_greedy, ranking
 from benchmarks.fusion_cases import CASES
 from benchmarks.synthetic_graphs import graph_of
-from benchmarks.verdicts import agreement, confusion, count, measured_verdict
+from benchmarks.verdicts import agreement, confusion, count, measured_verdict, predicted_verdict
 from workbench.fusion import check_partition, plan
 from workbench.fusion.cost_models import AnalyticCostModel, LearnedCostModel
 from workbench.graph import from_model
@@ -59,7 +59,13 @@ def test_a_case_is_a_model_like_any_other(name: str):
 
 def decision(boundary: str, expected: str | None, **times: float) -> DecisionPart:
     return DecisionPart(
-        boundary=boundary, rule="", verdict="tie", reason="", expected=expected, measured_us=times or None
+        boundary=boundary,
+        rule="",
+        verdict="tie",
+        reason="",
+        expected=expected,
+        measured_us=times or None,
+        measured_in="model",
     )
 
 
@@ -89,6 +95,20 @@ def test_verdicts_are_counted_against_the_best_form_apart():
     table = confusion(counts)
     assert table["tie"] == {"fuse": 2, "tie": 0, "split": 0}
     assert sum(sum(row.values()) for row in table.values()) == 5
+
+
+def test_what_was_measured_kernel_by_kernel_is_held_against_the_prediction_for_that():
+    """In the model the two kernels' handing over makes them slower than the one."""
+    made = decision("a+b", "fuse", fused=20.0, unfused=20.2).model_copy(
+        update={
+            "measured_in": "kernel",
+            "predicted_us": {"fused": 30.0, "unfused": 40.0},
+            "beside_us": {"fused": 10.0, "unfused": 20.0},
+        }
+    )
+    assert predicted_verdict(made) == "tie"
+    assert count([made]) == {"tie/tie": 1}
+    assert count([made.model_copy(update={"measured_in": "model"})]) == {"fuse/tie (near)": 1}
 
 
 def test_no_boundary_is_no_agreement():

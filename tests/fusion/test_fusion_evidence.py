@@ -33,9 +33,9 @@ def _fused() -> FusionPlan:
     return made
 
 
-def _times(**microseconds: float) -> dict[frozenset[str], float]:
-    """``mb=5`` is the group of nodes m and b."""
-    return {frozenset(names): us * US for names, us in microseconds.items()}
+def _times(**hundreds: float) -> dict[frozenset[str], float]:
+    """``mb=5`` is the group of nodes m and b, hundreds of microseconds: much more than it costs beside."""
+    return {frozenset(names): 100 * us * US for names, us in hundreds.items()}
 
 
 def test_a_group_slower_than_its_operators_is_split():
@@ -43,8 +43,8 @@ def test_a_group_slower_than_its_operators_is_split():
     assert [group.nodes for group in revised.groups] == [("m",), ("b",), ("g",)]
     decision = next(d for d in revised.decisions if d.nodes == ("m", "b", "g"))
     assert decision.verdict == "split"
-    assert decision.measured_us == pytest.approx({"fused": 300, "unfused": 150})
-    assert "measured 300 µs fused, 150 µs apart" in decision.reason
+    assert decision.measured_us == pytest.approx({"fused": 30000, "unfused": 15000})
+    assert "measured 30.0 ms fused, 15.0 ms apart" in decision.reason
     assert any(d.boundary == "m->b" and d.verdict == "split" for d in revised.decisions)
 
 
@@ -52,7 +52,7 @@ def test_the_best_measured_partition_wins():
     revised = revise(_fused(), TARGET, _times(mbg=300, m=100, b=20, g=30, mb=101, bg=25))
     assert [group.nodes for group in revised.groups] == [("m",), ("b", "g")]
     decision = next(d for d in revised.decisions if d.nodes == ("m", "b", "g"))
-    assert decision.measured_us == pytest.approx({"fused": 300, "partial": 125, "unfused": 150})
+    assert decision.measured_us == pytest.approx({"fused": 30000, "partial": 12500, "unfused": 15000})
 
 
 def test_a_faster_group_stays_and_shows_what_was_measured():
@@ -60,7 +60,7 @@ def test_a_faster_group_stays_and_shows_what_was_measured():
     assert [group.nodes for group in revised.groups] == [("m", "b", "g")]
     decision = next(d for d in revised.decisions if d.nodes == ("m", "b", "g"))
     assert decision.verdict == "fuse"
-    assert decision.measured_us == pytest.approx({"fused": 110, "partial": 135, "unfused": 150})
+    assert decision.measured_us == pytest.approx({"fused": 11000, "partial": 13500, "unfused": 15000})
 
 
 def test_just_outside_the_margin_it_is_split():
@@ -90,7 +90,7 @@ def test_a_part_that_was_not_measured_is_estimated_from_its_operators():
     assert len(unsure.groups) == 1  # no certainty: it stays
     decision = next(d for d in unsure.decisions if d.nodes == ("m", "b", "g"))
     assert decision.verdict == "tie"
-    assert "fused, 2.93 ms apart: a tie" in decision.reason
+    assert "fused, 3.23 ms apart: a tie" in decision.reason
 
 
 def test_candidates_inside_a_group_are_split_with_it():

@@ -14,6 +14,7 @@ from workbench.errors import PlanError
 from workbench.faces import SilentFace
 from workbench.fusion import Constraints
 from workbench.fusion.cost_models import CostModel, Prediction
+from workbench.fusion.handover import CALL_SECONDS
 from workbench.graph import from_model
 from workbench.job import Settings, Tuned, plan_for, tune_plan
 from workbench.job._predictions import predictions_of
@@ -67,6 +68,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tune:
         device = Device(truth)
         faked = functools.partial(tune_tasks, builder=FakeBuilder(), runner=device)
         monkeypatch.setattr("workbench.job._search.tune_tasks", faked)
+        monkeypatch.setattr("workbench.fusion.planners._pool.beside", lambda graph, nodes, target: CALL_SECONDS)
         model = zoo.build("elementwise_chain", rows=8, cols=8)
         graph, store = from_model(model), Store(tmp_path)
         settings = Settings(target=resolve("llvm"), store=store, budget=Budget(trials_per_task=1), model=Guess(guess))

@@ -57,6 +57,7 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         "measured_us": None if decision.measured_us is None else _finite(decision.measured_us),
         "measured_range_us": _ranges(decision.measured_range_us),
         "measured_in": decision.measured_in,
+        "beside_us": _finite(decision.beside_us),
         "factors": None if decision.factors is None else asdict(decision.factors),
         "reason": decision.reason,
         "nodes": decision.nodes,

@@ -77,6 +77,7 @@ class Decision:
     edge ``nodes`` is empty. ``predicted_range_us`` and ``measured_range_us`` hold low and high of the times that have
     an interval, under the same names. ``expected`` is the verdict of the prediction alone, where there is one.
     Measured times come from kernels on their own, or from inside the whole model, which counts more: ``measured_in``.
+    Predicted ones are for inside the model; ``beside_us`` is the part of them that kernels on their own do not have.
     """
 
     boundary: str  # "lv3+lv4+lv5", or "lv3->lv7"
@@ -94,6 +95,7 @@ class Decision:
     measured_range_us: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     expected: Verdict | None = None
     measured_in: str = ""  # "kernel": each on its own, in a warm cache; "model": inside the whole model
+    beside_us: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def edge(self) -> tuple[str, str] | None:

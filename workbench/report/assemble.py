@@ -159,6 +159,7 @@ def _decision(decision: Decision) -> DecisionPart:
         measured_range_us=_ranges(decision.measured_range_us),
         expected=decision.expected,
         measured_in=decision.measured_in,
+        beside_us=_times(decision.beside_us),
     )
 
 

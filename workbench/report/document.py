@@ -149,6 +149,7 @@ class DecisionPart(Part):
 
     ``*_range_us``: low and high of the times that have an interval, under the same names ("fused", "partial",
     "unfused"). ``expected``: the verdict of the prediction alone. ``measured_in``: "kernel" (each on its own), "model".
+    ``predicted_us`` is for inside the model; ``beside_us``: the part of it that kernels on their own do not have.
     """
 
     boundary: str
@@ -164,6 +165,7 @@ class DecisionPart(Part):
     measured_range_us: Mapping[str, tuple[float, float]] = {}
     expected: str | None = None
     measured_in: str = ""
+    beside_us: Mapping[str, float] = {}
 
 
 class ScoresPart(Part):

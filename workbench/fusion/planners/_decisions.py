@@ -34,7 +34,9 @@ from ._search import Item, cheapest_cover
 TIED = 0.05  # predictions within this fraction of each other are no evidence
 MEASURED_TIE = 0.03  # neither are measured times of kernels within this one
 PARTIAL_NODES = 60  # operators up to which the best way to fuse a part is looked for
-Times = dict[str, tuple[float, float, float]]  # "fused", "partial", "unfused" -> seconds: median, low, high
+Bounds = tuple[float, float, float]  # seconds: median, low, high
+Times = dict[str, Bounds]  # by form: "fused", "partial", "unfused"
+Forms = dict[str, Sequence[Sequence[str]]]  # the kernels of each form
 
 
 def decisions(pool: Pool, units: Sequence[Unit]) -> tuple[Decision, ...]:
@@ -90,6 +92,7 @@ class _Context:
 
     def candidate(self, unit: Unit) -> Decision:
         predicted, measured = self._predicted(unit), self._measured(unit)
+        alone = self._alone(unit)
         expected = verdict_of(predicted["fused"][0], _best_apart(predicted), TIED)
         verdict, category, reason = self._settled(unit, predicted, measured)
         return Decision(
@@ -97,7 +100,7 @@ class _Context:
             rule=unit.rule,
             verdict=verdict,
             predicted_us={name: times[0] * 1e6 for name, times in predicted.items()},
-            measured_us={name: times[0] * 1e6 for name, times in measured.items()} or None,
+            measured_us={name: times[0] * 1e6 for name, times in alone.items()} or None,
             factors=factors(self.graph, unit.nodes, self.pool.problem.target),
             reason=reason,
             nodes=unit.nodes,
@@ -105,33 +108,53 @@ class _Context:
             rewrite=unit.rewrite,
             category=category,
             predicted_range_us=_ranges(predicted),
-            measured_range_us=_ranges(measured),
+            measured_range_us=_ranges(alone),
             expected=expected,
             measured_in="kernel" if measured else "",
+            beside_us=self._beside(unit),
         )
 
     def _predicted(self, unit: Unit) -> Times:
-        """What the model says, whatever was measured."""
+        """What the model says of the forms inside the whole, whatever was measured."""
         pool = self.pool
-        times: Times = {"fused": _bounds([pool.prediction(unit.nodes)])}
-        parts = self._partial(unit, lambda nodes: pool.prediction(nodes).seconds)
-        if parts:
-            times["partial"] = _bounds([pool.prediction(part) for part in parts])
-        times["unfused"] = _bounds([pool.prediction((node,)) for node in unit.nodes])
-        return times
+        forms = self._forms(unit, lambda nodes: pool.prediction(nodes).seconds + pool.beside(nodes))
+        return {name: self._bounds(parts, pool.prediction) for name, parts in forms.items()}
+
+    def _beside(self, unit: Unit) -> dict[str, float]:
+        pool = self.pool
+        forms = self._forms(unit, lambda nodes: pool.prediction(nodes).seconds + pool.beside(nodes))
+        return {name: 1e6 * sum(map(pool.beside, parts)) for name, parts in forms.items()}
 
     def _measured(self, unit: Unit) -> Times:
-        pool, times = self.pool, Times()
-        for name, parts in (
-            ("fused", [unit.nodes]),
-            ("partial", self._partial(unit, self._measured_seconds)),
-            ("unfused", [(node,) for node in unit.nodes]),
-        ):
-            found = [self._known(part) for part in parts or ()]
-            known = [one for one in found if one is not None]
-            if known and len(known) == len(found):
-                times[name] = _bounds(known)
-        return times if pool.measured(unit.nodes) is not None else {}
+        """The same from measured times."""
+        return {name: self._bounds(parts, self._sure) for name, parts in self._measured_forms(unit).items()}
+
+    def _alone(self, unit: Unit) -> Times:
+        """Measured times of the kernels by themselves."""
+        forms = self._measured_forms(unit)
+        return {name: _sums([self._sure(part) for part in parts]) for name, parts in forms.items()}
+
+    def _measured_forms(self, unit: Unit) -> Forms:
+        if self.pool.measured(unit.nodes) is None:
+            return {}
+        forms = self._forms(unit, self._measured_seconds)
+        return {name: parts for name, parts in forms.items() if all(self._known(part) is not None for part in parts)}
+
+    def _forms(self, unit: Unit, seconds: Callable[[Sequence[str]], float]) -> Forms:
+        """Kernels of the unit as one, of the best way to fuse only parts of it, and of none fused."""
+        forms: Forms = {"fused": [unit.nodes], "unfused": [(node,) for node in unit.nodes]}
+        parts = self._partial(unit, seconds)
+        return {"fused": forms["fused"], **({"partial": parts} if parts else {}), "unfused": forms["unfused"]}
+
+    def _bounds(self, parts: Sequence[Sequence[str]], known: Callable[[Sequence[str]], Prediction]) -> Bounds:
+        beside = sum(map(self.pool.beside, parts))
+        seconds, low, high = _sums([known(part) for part in parts])
+        return seconds + beside, low + beside, high + beside
+
+    def _sure(self, nodes: Sequence[str]) -> Prediction:
+        known = self._known(nodes)
+        assert known is not None
+        return known
 
     def _known(self, nodes: Sequence[str]) -> Prediction | None:
         """A measurement; a reshape on its own is no kernel, so its price is known without one."""
@@ -143,7 +166,7 @@ class _Context:
 
     def _measured_seconds(self, nodes: Sequence[str]) -> float:
         known = self._known(nodes)
-        return float("inf") if known is None else known.seconds
+        return float("inf") if known is None else known.seconds + self.pool.beside(nodes)
 
     def _partial(self, unit: Unit, seconds: Callable[[Sequence[str]], float]) -> list[tuple[str, ...]]:
         """The best way found to make only parts of a unit kernels; empty when there is none that fuses anything."""
@@ -176,6 +199,8 @@ class _Context:
         said = verdict_of(fused, apart, tied)
         word = "measured" if sure else "estimated" if measured else "predicted"
         text = f"{word} {duration(fused)} fused, {duration(apart)} apart"
+        if sure:
+            text = self._measured_text(unit, fused, apart)
         if nodes in self.chosen:
             if said == "tie":
                 return "tie", TIE, f"{unit.reason}; {text}: a tie, fewer kernels win"
@@ -186,6 +211,16 @@ class _Context:
         if said != "fuse" and fused >= apart:
             return self._slower(unit, said, text, sure)
         return self._outbid(unit, text)
+
+    def _measured_text(self, unit: Unit, fused: float, apart: float) -> str:
+        """What the kernels took by themselves, and in the model where that decides otherwise."""
+        alone = self._alone(unit)
+        own, others = alone["fused"][0], _best_apart(alone)
+        text = f"measured {duration(own)} fused, {duration(others)} apart"
+        if verdict_of(own, others, MEASURED_TIE) == verdict_of(fused, apart, MEASURED_TIE):
+            return text
+        beside = "with what kernels cost in a model beside their own time"
+        return f"{text}; {duration(fused)} and {duration(apart)} {beside}"
 
     def _estimated(self, unit: Unit, predicted: Times) -> Times:
         """Predictions brought to the scale of what was measured of the operators."""
@@ -213,7 +248,7 @@ class _Context:
         return "split", TIE, f"{text}: beside measurements an estimate has to promise more"
 
 
-def _bounds(parts: Sequence[Prediction]) -> tuple[float, float, float]:
+def _sums(parts: Sequence[Prediction]) -> Bounds:
     """Sums; the bounds as if all parts erred to the same side, since they share one model and one machine."""
     return sum(p.seconds for p in parts), sum(p.low for p in parts), sum(p.high for p in parts)
 

@@ -10,15 +10,14 @@ from ...graph import Graph
 from ..categories import OVERLAP, PINNED
 from ..constraints import Measured, refused_wish
 from ..cost_models import Prediction
+from ..handover import beside
 from ..legality import check, check_candidate, check_partition
-from ..matching import INJECTIVE_KINDS, is_renaming, is_view
+from ..matching import INJECTIVE_KINDS, is_renaming
 from ..rules import Candidate, propose
 from ..rules.elementwise_chain import ElementwiseChain
 from ._base import Problem, Unit
 
 MAX_JOINED = 50  # operators in a group that grew by joining neighbours
-# Relax's virtual machine spends 0.2 to 0.3 µs on a call and its result's buffer: chains of 1 to 41 empty kernels.
-CALL_SECONDS = 0.25e-6
 Nodes = frozenset[str]
 
 
@@ -58,6 +57,7 @@ class Pool:
             rewrite = "decompose_batchnorm" if "nn.batch_norm" in ops else None  # as TVM's own fusion does it
             self._add(measured, "measured", "measured as a group of another variant", rewrite, len(measured))
         self._costs: dict[Nodes, Prediction] = {}
+        self._beside: dict[Nodes, float] = {}
         self._holding: dict[str, list[Nodes]] = {}
         for measured in problem.evidence.measured:
             for name in measured:
@@ -143,13 +143,19 @@ class Pool:
     def seconds(self, nodes: Iterable[str]) -> float:
         """Measured seconds; else the prediction, scaled by how the operators' own predictions compared.
 
-        With what the call of a kernel costs beside the kernel, which neither of the two holds.
+        With what the kernel costs in the model beyond that, which neither of the two holds.
         """
         key = frozenset(nodes)
         known = self.measured(key)
         seconds = self.prediction(key).seconds * self._scale(key) if known is None else known.seconds
-        free = known is None and is_view(self.graph, key)
-        return seconds if free else seconds + CALL_SECONDS
+        return seconds + self.beside(key)
+
+    def beside(self, nodes: Iterable[str]) -> float:
+        """Seconds that a kernel takes in the model beyond its time alone."""
+        key = frozenset(nodes)
+        if key not in self._beside:
+            self._beside[key] = beside(self.graph, key, self.problem.target)
+        return self._beside[key]
 
     def _scale(self, nodes: Nodes) -> float:
         """How much longer the operators took on their own than predicted; else the measured sets that hold them."""
