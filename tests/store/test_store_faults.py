@@ -138,9 +138,9 @@ def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.add_record(record())
     with sqlite3.connect(tmp_path / "store.sqlite") as connection:
-        connection.execute("UPDATE meta SET value='3' WHERE key='schema'")
+        connection.execute("UPDATE meta SET value='4' WHERE key='schema'")
     connection.close()
-    with pytest.raises(StoreError, match=r"written by a newer workbench \(schema 3, this one reads 2\).*nothing was"):
+    with pytest.raises(StoreError, match=r"written by a newer workbench \(schema 4, this one reads 3\).*nothing was"):
         Store(tmp_path)
     with sqlite3.connect(tmp_path / "store.sqlite") as connection:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (1,)

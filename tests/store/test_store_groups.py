@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from store_samples import key, record
 
 from workbench.errors import StoreError
-from workbench.store import Store
+from workbench.store import ScheduleSpec, Store
 
 GROUP = {"schema": 1, "values": [], "nodes": [], "inputs": [], "outputs": []}
 
@@ -90,6 +91,23 @@ def test_a_trained_model_is_kept_by_name(store: Store) -> None:
     assert store.model("cost.json") == b"{}"
 
 
+def test_a_store_of_schema_2_is_brought_up(tmp_path: Path) -> None:
+    """It knew neither stages nor digests of schedules: a finalist that fails must still find its trial."""
+    other = replace(record(2e-3, 1), schedule=ScheduleSpec("library", "attention", {"rows": 4}))
+    with Store(tmp_path) as store:
+        store.add_records([record(), other])
+    with sqlite3.connect(tmp_path / "store.sqlite") as connection:
+        connection.execute("ALTER TABLE records DROP COLUMN stage")
+        connection.execute("ALTER TABLE records DROP COLUMN schedule")
+        connection.execute("UPDATE meta SET value='2' WHERE key='schema'")
+    connection.close()
+    with Store(tmp_path) as store:
+        assert store.best(*key(record())) == record()
+        store.add_record(replace(record(None, 2), stage="final"))
+        assert store.best(*key(record())) == other
+        assert store.records(*key(record()))[:2] == [record(), other]
+
+
 def test_a_store_of_schema_1_is_brought_up(tmp_path: Path) -> None:
     """As schema 1 was made: all tables of today but ``groups``."""
     with Store(tmp_path) as store:
@@ -103,5 +121,5 @@ def test_a_store_of_schema_1_is_brought_up(tmp_path: Path) -> None:
         assert store.add_groups({record().workload: GROUP}) == 1
         assert len(store.best_records(*key(record())[1:])) == 1
     with sqlite3.connect(tmp_path / "store.sqlite") as connection:
-        assert connection.execute("SELECT value FROM meta WHERE key='schema'").fetchone() == ("2",)
+        assert connection.execute("SELECT value FROM meta WHERE key='schema'").fetchone() == ("3",)
     connection.close()

@@ -30,10 +30,10 @@ def test_what_goes_in_comes_out(store: Store) -> None:
     assert store.records(*key(given)) == [given]
 
 
-def test_best_first_and_failed_last(store: Store) -> None:
+def test_records_come_in_the_order_of_their_measurement(store: Store) -> None:
     slow, failed, fast = record(3e-3, 0), record(None, 1), record(1e-3, 2)
     assert store.add_records([slow, failed, fast]) == 3
-    assert store.records(*key(slow)) == [fast, slow, failed]
+    assert store.records(*key(slow)) == [slow, failed, fast]
     assert store.best(*key(slow)) == fast
 
 
@@ -189,6 +189,6 @@ def test_the_whole_history_is_there_after_many_commits(store: Store) -> None:
 
 def test_database_is_plain_sqlite_with_a_schema_version(store: Store) -> None:
     with sqlite3.connect(store.path / "store.sqlite") as connection:
-        assert connection.execute("SELECT value FROM meta WHERE key='schema'").fetchone() == ("2",)
+        assert connection.execute("SELECT value FROM meta WHERE key='schema'").fetchone() == ("3",)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from workbench.graph.serialise import from_json, to_json
 from workbench.kernels.workload import KernelCall, LoweredModel
 from workbench.store.record import ScheduleSpec
 from workbench.tuning import Budget, Event, MemoryStore, Task, TuneResult, make_tasks, tune_tasks
-from workbench.tuning.builders import FakeBuilder
+from workbench.tuning.builders import BuildResult, FakeBuilder
 from workbench.tuning.runners import FakeRunner, RunResult
 from workbench.tuning.storage import is_mark, trials_of
 from workbench.tuning.strategies import NotTunable
@@ -44,11 +45,23 @@ class Clock:
         return self.now
 
 
-def slow_device(clock: Clock, seconds: float) -> FakeRunner:
-    def fault(schedule: ScheduleSpec) -> None:
-        clock.now += seconds
+class SlowDevice(FakeRunner):
+    """Every trial takes this many seconds; finals take none."""
 
-    return FakeRunner(grid_latency, fault)
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        super().__init__(grid_latency)
+        self._clock, self._seconds = clock, seconds
+
+    def run(self, task: Task, builds: Sequence[BuildResult]) -> list[RunResult]:
+        self._clock.now += self._seconds * len(builds)
+        return super().run(task, builds)
+
+    def compare(self, task: Task, builds: Sequence[BuildResult], rounds: int) -> list[RunResult]:
+        now = self._clock.now
+        try:
+            return super().compare(task, builds, rounds)
+        finally:
+            self._clock.now = now
 
 
 def test_finds_the_best_of_the_whole_space() -> None:
@@ -67,7 +80,9 @@ def test_the_default_is_measured_first_and_wins_when_nothing_beats_it() -> None:
     store = MemoryStore()
     result = tune([plain_task()], store, runner=FakeRunner(lambda s: 1e-3 if s.kind == "default" else 2e-3))
     assert store.all[0].schedule.kind == "default"
-    assert result.results[0].best is store.all[0]
+    best = result.results[0].best
+    assert best is not None
+    assert (best.schedule.kind, best.stage) == ("default", "winner")
 
 
 def test_a_second_run_makes_no_trial_and_starts_nothing() -> None:
@@ -86,7 +101,7 @@ def test_a_larger_budget_continues_without_repeating() -> None:
     tune([plain_task()], store, Budget(trials_per_task=20))
     result = tune([plain_task()], store, Budget(trials_per_task=50))
     assert result.trials == 30
-    points = [record.schedule.data["x"] for record in store.all if record.schedule.kind == "library"]
+    points = [record.schedule.data["x"] for record in trials_of(store.all) if record.schedule.kind == "library"]
     assert len(points) == len(set(points)) == 49
 
 
@@ -103,21 +118,21 @@ def test_minutes_end_the_search_and_the_same_minutes_do_not_start_it_again() -> 
     clock, store = Clock(), MemoryStore()
     tasks = [plain_task("a"), plain_task("b")]
     budget = Budget(minutes=1, trials_per_task=None)
-    result = tune(tasks, store, budget, clock=clock, runner=slow_device(clock, 2.0))
+    result = tune(tasks, store, budget, clock=clock, runner=SlowDevice(clock, 2.0))
     assert clock.now == pytest.approx(60, abs=2)
-    assert [item.trials for item in result.results] == [15, 15]
-    assert tune(tasks, store, budget, clock=clock, runner=slow_device(clock, 2.0)).trials == 0
-    more = tune(tasks, store, Budget(minutes=2, trials_per_task=None), clock=clock, runner=slow_device(clock, 2.0))
+    assert [item.trials for item in result.results] == [14, 15]  # each keeps two seconds for its finals
+    assert tune(tasks, store, budget, clock=clock, runner=SlowDevice(clock, 2.0)).trials == 0
+    more = tune(tasks, store, Budget(minutes=2, trials_per_task=None), clock=clock, runner=SlowDevice(clock, 2.0))
     assert more.trials > 0
 
 
 def test_every_task_has_its_default_measured_even_when_the_time_is_over() -> None:
     clock, store = Clock(), MemoryStore()
     tasks, budget = [plain_task("a"), plain_task("b")], Budget(minutes=1, trials_per_task=None)
-    result = tune(tasks, store, budget, clock=clock, runner=slow_device(clock, 90.0))
+    result = tune(tasks, store, budget, clock=clock, runner=SlowDevice(clock, 90.0))
     assert [item.trials for item in result.results] == [1, 1]
     assert all(item.best is not None for item in result.results)
-    assert tune(tasks, store, budget, clock=clock, runner=slow_device(clock, 90.0)).trials == 0
+    assert tune(tasks, store, budget, clock=clock, runner=SlowDevice(clock, 90.0)).trials == 0
 
 
 def test_time_that_one_task_leaves_is_given_to_the_next() -> None:
@@ -131,8 +146,8 @@ def test_time_that_one_task_leaves_is_given_to_the_next() -> None:
     class Small(GridStrategy):
         size = 4
 
-    result = tune(tasks, store, budget, clock=clock, runner=slow_device(clock, 1.0), chooser=chooser)
-    assert [item.trials for item in result.results] == [5, 55]
+    result = tune(tasks, store, budget, clock=clock, runner=SlowDevice(clock, 1.0), chooser=chooser)
+    assert [item.trials for item in result.results] == [5, 53]  # two seconds are kept for the finals
 
 
 def test_ctrl_c_keeps_what_was_measured() -> None:
@@ -141,7 +156,7 @@ def test_ctrl_c_keeps_what_was_measured() -> None:
     def fault(schedule: ScheduleSpec) -> None:
         nonlocal count
         count += 1
-        if count == 25:
+        if count == 25 + 5:  # the default and four more are in the finals of the first task
             os.kill(os.getpid(), signal.SIGINT)
 
     tasks = [plain_task("a"), plain_task("b"), plain_task("c")]
@@ -303,8 +318,10 @@ def test_events_tell_the_whole_story() -> None:
 def test_records_say_how_they_came_to_be() -> None:
     store = MemoryStore()
     tune([plain_task()], store, Budget(trials_per_task=5, seed=11))
-    assert [record.trial for record in store.all] == [0, 1, 2, 3, 4]
-    assert {record.strategy for record in store.all} == {"default", "grid"}
+    trials = trials_of(store.all)
+    assert [record.trial for record in trials] == [0, 1, 2, 3, 4]
+    assert {record.strategy for record in trials} == {"default", "grid"}
+    assert {record.strategy for record in store.all if record not in trials} == {"finals"}
     assert all(record.seed == 11 and record.created and record.target == TARGET.key for record in store.all)
     assert all(record.settings.threads == TARGET.threads for record in store.all)
 

@@ -177,6 +177,53 @@ def test_a_hopeless_candidate_is_timed_once(good: BuildResult) -> None:
     assert len(result.seconds) == 1
 
 
+def test_a_crash_in_a_comparison_costs_its_contender_alone(good: BuildResult, tmp_path: Path) -> None:
+    made = LocalRunner(SETTINGS, threads=2, reference=matmul_reference)
+    crash = from_c(tmp_path, "raise(SIGSEGV); return 0;")
+    try:
+        results = made.compare(MATMUL, [good, crash, good], 5)
+    finally:
+        made.close()
+    assert [(result.status, len(result.seconds)) for result in results] == [("ok", 5), ("crash", 0), ("ok", 5)]
+
+
+@pytest.mark.parametrize(("expected", "status"), [(0.0, "ok"), (1.0, "wrong_output")])
+def test_a_comparison_checks_on_more_inputs_than_a_run(good: BuildResult, expected: float, status: str) -> None:
+    """The same kernel is right on the first inputs and, for the sake of the test, wrong on the second."""
+
+    def zeros(workload: Workload) -> Any:
+        inputs = [np.zeros(spec.shape, spec.dtype) for spec in workload.args[:-1]]
+        outputs = [np.full(workload.args[-1].shape, expected)]
+        return [SimpleNamespace(inputs=inputs, reference64=outputs, native=[outputs[0].astype("float32")])]
+
+    made = LocalRunner(SETTINGS, threads=2, reference=matmul_reference, probes=zeros)
+    try:
+        assert made.run(MATMUL, [good])[0].status == "ok"
+        assert made.compare(MATMUL, [good], 5)[0].status == status
+    finally:
+        made.close()
+
+
+def test_a_hopeless_contender_is_timed_once(good: BuildResult, tmp_path: Path) -> None:
+    te, topi = tvm.te, tvm.topi
+    slow = from_c(tmp_path, "usleep(100000); return 0;")
+    x = te.placeholder((4,), name="x")
+    task = te_task([x, topi.nn.relu(x)], ("nn.relu",), "four")
+
+    def reference(workload: Workload) -> Any:
+        spoilt = np.full(4, np.nan, "float32")  # what both leave: neither writes anything
+        return SimpleNamespace(inputs=[np.zeros(4, "float32")], reference64=[spoilt], native=[spoilt])
+
+    (tmp_path / "other").mkdir()
+    fast = from_c(tmp_path / "other", "return 0;")
+    made = LocalRunner(SETTINGS, threads=2, reference=reference)
+    try:
+        results = made.compare(task, [slow, fast], 6)
+    finally:
+        made.close()
+    assert [len(result.seconds) for result in results] == [1, 6], [result.error for result in results]
+
+
 def weights_task() -> Task:
     """a @ w with w a constant that may be packed."""
     te, topi = tvm.te, tvm.topi

@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tuning_tasks import TARGET, matmul_task, plain_task, te_task
+from tuning_tasks import TARGET, TwoTiles, matmul_task, plain_task, te_task
 
 import schedules
-from schedules._base import LibrarySchedule
 from workbench.errors import KernelError
 from workbench.kernels.schedule import schedule_workload
-from workbench.kernels.workload import Workload
 from workbench.store.record import Record, ScheduleSpec
-from workbench.targets import Target
 from workbench.tuning import Task
 from workbench.tuning.analysis import inlined_size, structure
 from workbench.tuning.cost_models import rank_correlation
@@ -61,33 +58,6 @@ def constant_fill() -> Task:
 def searchsorted() -> Task:
     sorted_, queries = placeholder(10, dtype="int32"), placeholder(5, name="q", dtype="int32")
     return te_task([sorted_, queries, topi.searchsorted(sorted_, queries)], ("searchsorted",), "search")
-
-
-class TwoTiles(LibrarySchedule):
-    """A real schedule of a matmul with two parameters, and one value that cannot be applied."""
-
-    name = "two-tiles"
-    summary = "for tests"
-
-    def serves(self, workload: Workload) -> bool:
-        return "matmul" in workload.ops
-
-    def space(self, workload: Workload, target: Target) -> Mapping[str, tuple[int, ...]]:
-        return {"rows": (4, 1, 2, 8, 16), "columns": (16, 4, 8, 32, 64), "order": (0, 1)}
-
-    def legal(self, workload: Workload, target: Target, parameters: Mapping[str, int]) -> bool:
-        return parameters["rows"] * parameters["columns"] <= 256
-
-    def apply(self, workload: Workload, target: Target, parameters: Mapping[str, int]) -> Any:
-        schedule = tvm.s_tir.Schedule(workload.module)
-        i, j, k = schedule.get_loops(schedule.get_sblock("T_matmul"))
-        i0, i1 = schedule.split(i, [None, parameters["rows"]])
-        j0, j1 = schedule.split(j, [None, parameters["columns"]])
-        if parameters["order"] == 1:
-            schedule.reorder(i0, j0, k, i1, j1)
-        if parameters["rows"] == 16:
-            schedule.get_sblock("no such block")
-        return schedule.mod
 
 
 @pytest.fixture

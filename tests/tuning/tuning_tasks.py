@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from schedules._base import LibrarySchedule
 from workbench.kernels.workload import Workload
 from workbench.models.model import TensorSpec
 from workbench.targets import Caches, Target
@@ -50,3 +52,32 @@ def matmul_task(size: int = 64) -> Task:
     c = te.placeholder((size,), name="c")
     out = topi.nn.relu(topi.add(topi.matmul(a, b), c))
     return te_task([a, b, c, out], ("matmul", "add", "nn.relu"), f"matmul{size}", flops=2.0 * size**3)
+
+
+class TwoTiles(LibrarySchedule):
+    """A real schedule of a matmul with two parameters, and one value that cannot be applied."""
+
+    name = "two-tiles"
+    summary = "for tests"
+
+    def serves(self, workload: Workload) -> bool:
+        return "matmul" in workload.ops
+
+    def space(self, workload: Workload, target: Target) -> Mapping[str, tuple[int, ...]]:
+        return {"rows": (4, 1, 2, 8, 16), "columns": (16, 4, 8, 32, 64), "order": (0, 1)}
+
+    def legal(self, workload: Workload, target: Target, parameters: Mapping[str, int]) -> bool:
+        return parameters["rows"] * parameters["columns"] <= 256
+
+    def apply(self, workload: Workload, target: Target, parameters: Mapping[str, int]) -> Any:
+        from workbench.tvm_seam import tvm
+
+        schedule = tvm.s_tir.Schedule(workload.module)
+        i, j, k = schedule.get_loops(schedule.get_sblock("T_matmul"))
+        i0, i1 = schedule.split(i, [None, parameters["rows"]])
+        j0, j1 = schedule.split(j, [None, parameters["columns"]])
+        if parameters["order"] == 1:
+            schedule.reorder(i0, j0, k, i1, j1)
+        if parameters["rows"] == 16:
+            schedule.get_sblock("no such block")
+        return schedule.mod

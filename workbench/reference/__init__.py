@@ -16,6 +16,7 @@ _HOME = {
     "evaluate_all": "evaluation",
     "evaluate_prim_func": "tir",
     "kernel_reference": "kernel",
+    "probe_references": "probes",
     "supported": "evaluation",
     "unsupported": "evaluation",
 }
@@ -29,6 +30,7 @@ __all__ = [
     "evaluate_all",
     "evaluate_prim_func",
     "kernel_reference",
+    "probe_references",
     "supported",
     "unsupported",
 ]

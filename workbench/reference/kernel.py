@@ -51,18 +51,18 @@ def kernel_reference(program: Any, seed: int = 0) -> KernelReference:
     native: tuple[np.ndarray, ...] = ()
     if not any(_has_nan(out) for out in reference64):
         native = _evaluate(func, program, inputs, "native")
-        if not _uneven(reference64, native):
+        if not uneven(reference64, native):
             return KernelReference(inputs, reference64, native)
     positive = tuple(np.abs(x) + np_dtype(x.dtype.name).type(0.125) if is_float(x.dtype) else x for x in inputs)
     again = _evaluate(func, program, positive, "float64")
     if not any(_has_nan(out) for out in again):
         rounded = _evaluate(func, program, positive, "native")
-        if not native or not _uneven(again, rounded):
+        if not native or not uneven(again, rounded):
             return KernelReference(positive, again, rounded)
     return KernelReference(inputs, reference64, native or _evaluate(func, program, inputs, "native"))
 
 
-def _uneven(reference64: Sequence[np.ndarray], native: Sequence[np.ndarray]) -> bool:
+def uneven(reference64: Sequence[np.ndarray], native: Sequence[np.ndarray]) -> bool:
     """Whether rounding errors differ so much from place to place that a right kernel may be judged wrong."""
     spreads = [
         (*noise_spread(*pair), ml_dtypes.finfo(pair[1].dtype))
@@ -70,6 +70,11 @@ def _uneven(reference64: Sequence[np.ndarray], native: Sequence[np.ndarray]) -> 
         if is_float(pair[1].dtype)
     ]
     return any(spread > UNEVEN and largest > FLOOR * float(info.eps) for largest, spread, info in spreads)
+
+
+def evaluate_inputs(program: Any, inputs: Sequence[np.ndarray], dtype: Any) -> tuple[np.ndarray, ...]:
+    """Outputs of the given inputs, in parameter order; ``dtype`` "float64" or "native". Raises KernelError."""
+    return _evaluate(_prim_func(program), program, inputs, dtype)
 
 
 def _prim_func(program: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ._records import standing
 from ._schema import groups, records
 from .record import Record
 from .serialise import canonical, load_record
@@ -32,11 +33,11 @@ def select(connection: sa.Connection, workloads: Sequence[str] | None = None) ->
 
 def best_records(connection: sa.Connection, target: str, tvm: str) -> list[Record]:
     """The best successful record of each workload that has a group document, in order of workload key."""
-    best = sa.func.row_number().over(partition_by=records.c.workload, order_by=(records.c.median_s, records.c.id))
+    found = standing(records.c.target == target, records.c.tvm == tvm)
+    best = sa.func.row_number().over(partition_by=found.c.workload, order_by=(found.c.median_s, found.c.id))
     ranked = (
-        sa.select(records.c.workload, records.c.document, best.label("rank"))
-        .join(groups, groups.c.workload == records.c.workload)
-        .where(records.c.target == target, records.c.tvm == tvm, records.c.median_s.is_not(None))
+        sa.select(found.c.workload, found.c.document, best.label("rank"))
+        .join(groups, groups.c.workload == found.c.workload)
         .subquery()
     )
     query = sa.select(ranked.c.document).where(ranked.c.rank == 1).order_by(ranked.c.workload)
@@ -45,11 +46,8 @@ def best_records(connection: sa.Connection, target: str, tvm: str) -> list[Recor
 
 def count_measured(connection: sa.Connection, target: str, tvm: str) -> int:
     """Number of workloads with a group document and a successful record."""
-    query = (
-        sa.select(sa.func.count(sa.distinct(records.c.workload)))
-        .join(groups, groups.c.workload == records.c.workload)
-        .where(records.c.target == target, records.c.tvm == tvm, records.c.median_s.is_not(None))
-    )
+    found = standing(records.c.target == target, records.c.tvm == tvm)
+    query = sa.select(sa.func.count(sa.distinct(found.c.workload))).join(groups, groups.c.workload == found.c.workload)
     return int(connection.scalar(query) or 0)
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ._schema import now, records
 from .record import Record
-from .serialise import digest, dump_record, load_record
+from .serialise import canonical, digest, dump_record, load_record
 
 
 def insert(connection: sa.Connection, new: Sequence[Record]) -> int:
@@ -31,6 +31,8 @@ def _row(record: Record) -> dict[str, object]:
         "status": record.status,
         "median_s": record.median_s if math.isfinite(record.median_s) else None,
         "document": text,
+        "stage": record.stage,
+        "schedule": digest(canonical(record.schedule.to_json())),
     }
 
 
@@ -39,18 +41,43 @@ def _matching(workload: str, target: str, tvm: str) -> sa.ColumnElement[bool]:
     return sa.and_(records.c.workload == workload, records.c.target == target, records.c.tvm == tvm)
 
 
-def select(
-    connection: sa.Connection, workload: str, target: str, tvm: str, *, limit: int | None = None
-) -> list[Record]:
-    """Best first, then the failed ones in the order of their measurement."""
-    query = sa.select(records.c.document).where(_matching(workload, target, tvm))
-    query = query.order_by(records.c.median_s.is_(None), records.c.median_s, records.c.id).limit(limit)
+def select(connection: sa.Connection, workload: str, target: str, tvm: str) -> list[Record]:
+    """In the order of their measurement."""
+    query = sa.select(records.c.document).where(_matching(workload, target, tvm)).order_by(records.c.id)
     return [load_record(text) for text in connection.scalars(query)]
 
 
 def best(connection: sa.Connection, workload: str, target: str, tvm: str) -> Record | None:
-    found = select(connection, workload, target, tvm, limit=1)
-    return found[0] if found and found[0].status == "ok" else None
+    found = standing(_matching(workload, target, tvm))
+    text = connection.scalar(sa.select(found.c.document).order_by(found.c.median_s, found.c.id).limit(1))
+    return None if text is None else load_record(text)
+
+
+def standing(*conditions: sa.ColumnElement[bool]) -> sa.Subquery:
+    """The records that may be the best of their key: the last winner and the successful trials since, or all of these
+    where there was no winner; without the schedules that failed as finalists."""
+    key = (records.c.workload, records.c.target, records.c.tvm)
+    won = sa.case((records.c.stage == "winner", records.c.id))
+    failed = sa.case((sa.and_(records.c.stage != "search", records.c.median_s.is_(None)), 1), else_=0)
+    marked = (
+        sa.select(
+            records,
+            sa.func.max(won).over(partition_by=key).label("since"),
+            sa.func.max(failed).over(partition_by=(*key, records.c.schedule)).label("refuted"),
+        )
+        .where(*conditions)
+        .subquery()
+    )
+    return (
+        sa.select(*(column for column in marked.c if column.name not in ("since", "refuted")))
+        .where(
+            marked.c.median_s.is_not(None),
+            marked.c.stage != "final",
+            marked.c.id >= sa.func.coalesce(marked.c.since, 0),
+            marked.c.refuted == 0,
+        )
+        .subquery()
+    )
 
 
 def count(connection: sa.Connection, workload: str | None, target: str | None, tvm: str | None) -> int:
@@ -66,7 +93,7 @@ def documents(
 ) -> Iterator[str]:
     """JSON of records for an export, best first within a workload; only successful ones with ``per_workload``."""
     key = (records.c.workload, records.c.target, records.c.tvm)
-    order = (records.c.median_s.is_(None), records.c.median_s, records.c.id)
+    order = (records.c.median_s.is_(None), records.c.stage != "winner", records.c.median_s, records.c.id)
     rank = sa.func.row_number().over(partition_by=key, order_by=order).label("rank")
     query = sa.select(records.c.document, records.c.median_s, *key, rank)
     if target is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from datetime import UTC, datetime
@@ -11,8 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from ..errors import StoreError
+from .serialise import canonical, digest
 
-SCHEMA = 2  # raise it with every change of a table, and add the step that brings an older store up
+SCHEMA = 3  # raise it with every change of a table, and add the step that brings an older store up
 BUSY_S = 60.0  # another run's commit takes milliseconds; a whole import some seconds
 
 metadata = sa.MetaData()
@@ -35,6 +37,8 @@ records = sa.Table(
     sa.Column("status", sa.String, nullable=False),
     sa.Column("median_s", sa.Float),  # NULL for a failed trial
     sa.Column("document", sa.String, nullable=False),  # the record as JSON
+    sa.Column("stage", sa.String, nullable=False, server_default="search"),  # since schema 3, as is the next one
+    sa.Column("schedule", sa.String, nullable=False, server_default=""),  # digest
     sa.Index("records_by_key", "workload", "target", "tvm", "median_s"),
 )
 
@@ -160,6 +164,20 @@ def _create(connection: sa.Connection) -> None:
         connection.execute(CreateTable(table, if_not_exists=True))
         for index in table.indexes:
             connection.execute(CreateIndex(index, if_not_exists=True))
+    _add_stages(connection)
     insert = sa.insert(meta).prefix_with("OR IGNORE")
     connection.execute(insert, [{"key": "schema", "value": str(SCHEMA)}, {"key": "created", "value": now()}])
     connection.execute(sa.update(meta).where(meta.c.key == "schema"), {"value": str(SCHEMA)})
+
+
+def _add_stages(connection: sa.Connection) -> None:
+    """The step from schema 2 to 3: every record is one of a search, and its schedule has a digest."""
+    if "stage" in {row[1] for row in connection.exec_driver_sql("PRAGMA table_info(records)")}:
+        return
+    for column in (records.c.stage, records.c.schedule):
+        default = column.server_default.arg  # type: ignore[union-attr]
+        connection.exec_driver_sql(f"ALTER TABLE records ADD COLUMN {column.name} VARCHAR NOT NULL DEFAULT '{default}'")
+    update = sa.update(records).where(records.c.id == sa.bindparam("row")).values(schedule=sa.bindparam("text"))
+    for row in connection.execute(sa.select(records.c.id, records.c.document)).all():
+        text = digest(canonical(json.loads(row.document)["schedule"]))
+        connection.execute(update, {"row": row.id, "text": text})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Status = Literal["ok", "invalid", "build_error", "timeout", "crash", "wrong_output", "run_error", "no_time"]
+Stage = Literal["search", "final", "winner"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,12 @@ class MeasureSettings:
 
 @dataclass(frozen=True)
 class Record:
-    """A trial as stored. ``workload``, ``target`` and ``tvm`` together say what it may be reused for."""
+    """A trial as stored. ``workload``, ``target`` and ``tvm`` together say what it may be reused for.
+
+    ``stage`` "search": timed once, when the search asked for it. "final": checked on more inputs and timed again,
+    interleaved with others; ``seconds`` is one value a round then. "winner": the final that was chosen, which stands
+    until a later trial is faster or other finals choose again.
+    """
 
     workload: str  # workload key: sha256, hexadecimal
     target: str  # Target.key
@@ -58,6 +64,8 @@ class Record:
     elapsed_s: float = 0.0  # since the search began
     created: str = ""  # ISO 8601, UTC
     machine: str = ""
+    stage: Stage = "search"
+    space: str = ""  # fingerprint of the space that the strategy searched; "" where there is none
 
     @property
     def median_s(self) -> float:

@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from .record import MeasureSettings, Record, ScheduleSpec, Status
+from .record import MeasureSettings, Record, ScheduleSpec, Stage, Status
 
 STATUSES: tuple[str, ...] = get_args(Status)
+STAGES: tuple[str, ...] = get_args(Stage)
 _TEXTS = ("workload", "target", "tvm")
 _OPTIONAL: dict[str, type] = {
     "error": str,
@@ -21,7 +22,13 @@ _OPTIONAL: dict[str, type] = {
     "elapsed_s": float,
     "created": str,
     "machine": str,
+    "stage": str,
+    "space": str,
 }
+# Left out where they hold this, so that a record of before has the digest that it had.
+_LATER = {"space": "", "stage": "search"}
+
+_NOTHING = object()
 
 
 def canonical(document: Any) -> str:
@@ -38,8 +45,9 @@ def digest(text: str) -> str:
 
 
 def record_to_json(record: Record) -> dict[str, Any]:
-    """Every field under its own name; seconds as a list."""
+    """Every field under its own name; seconds as a list. Fields of ``_LATER`` where they say something."""
     document = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    document = {name: value for name, value in document.items() if value != _LATER.get(name, _NOTHING)}
     document["schedule"] = record.schedule.to_json()
     document["settings"] = dataclasses.asdict(record.settings)
     document["seconds"] = list(record.seconds)
@@ -129,4 +137,6 @@ def _optional(document: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise ValueError(f"field '{name}' must be {_OPTIONAL[name].__name__}, not {value!r}")
         values[name] = _OPTIONAL[name](value)
+    if values.get("stage", "search") not in STAGES:
+        raise ValueError(f"field 'stage' must be one of {', '.join(STAGES)}, not {values['stage']!r}")
     return values

@@ -100,7 +100,7 @@ class Store:
             raise StoreError(f"a record cannot be stored: {error}") from error
 
     def records(self, workload: str, target: str, tvm: str) -> list[Record]:
-        """Trials of a workload on a target with a TVM version, best first, failed ones last."""
+        """Trials of a workload on a target with a TVM version, in the order of their measurement."""
         with self._reading() as connection:
             return _records.select(connection, workload, target, tvm)
 

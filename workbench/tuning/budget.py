@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..store.record import Record
 from ..tvm_seam import tvm_version
+from .finals import needed
 from .storage import TuningStore, best_of, is_mark, trials_of
 from .task import Budget, Task
 
@@ -25,6 +26,7 @@ class PlannedTask:
     stored: int  # trials that the store has already; 0 where all of them failed, since the cause may be gone
     seconds: float | None
     cached: bool  # nothing needs to be tried
+    finals: bool = False  # the store has trials that no finals have looked at
 
     @property
     def trials_left(self) -> int:
@@ -43,6 +45,11 @@ class Preflight:
     def trials(self) -> int:
         """Trials to be made, over all tasks."""
         return sum(planned.trials_left for planned in self.tasks)
+
+    @property
+    def work(self) -> bool:
+        """Whether a device is needed."""
+        return any(planned.trials_left or planned.finals for planned in self.tasks)
 
     @property
     def message(self) -> str:
@@ -76,7 +83,9 @@ def preflight(
         nominal = None if budget.nominal_minutes is None else budget.nominal_minutes * 60 * share
         records = store.records(task.workload.key, task.target.key, tvm_version())
         stored = len(trials_of(records)) if best_of(records) is not None else 0
-        planned.append(PlannedTask(task, share, count, stored, nominal, is_covered(records, count, nominal)))
+        planned.append(
+            PlannedTask(task, share, count, stored, nominal, is_covered(records, count, nominal), needed(records))
+        )
     return Preflight(tuple(planned), _uncovered(planned, budget))
 
 

@@ -16,6 +16,7 @@ from ..tvm_seam import tvm_version
 from .budget import Preflight, preflight
 from .builders._base import Builder
 from .builders.local import LocalBuilder
+from .finals import words
 from .interrupt import InterruptGuard
 from .progress import Event, Listener
 from .runners._base import Runner
@@ -27,6 +28,7 @@ from .task import Budget, Task, TaskResult, TuneResult
 
 logger = logging.getLogger(__name__)
 Chooser = Callable[[Task], type[Strategy]]
+FINALS_S, FINALS_PART = 2.0, 0.1  # kept of a task's time for its finals: seconds, or the part of a short time
 
 
 def tune_tasks(
@@ -51,7 +53,7 @@ def tune_tasks(
     """
     store.add_groups(_groups(tasks))
     job = _Job(tasks, budget, store, on_event or (lambda event: None), chooser, clock)
-    if not job.plan.trials:  # no process needs to start
+    if not job.plan.work:  # no process needs to start
         return job.result(True)
     with InterruptGuard() as guard:
         try:
@@ -131,8 +133,8 @@ class _Job:
         return self.clock() - self.began
 
     def run(self, builder: Builder, runner: Runner, guard: InterruptGuard) -> None:
-        """All tasks with trials to make, the largest share first, so that an early end loses the least."""
-        todo = [index for index, planned in enumerate(self.plan.tasks) if planned.trials_left]
+        """All tasks with something to measure, the largest share first, so that an early end loses the least."""
+        todo = [index for index, planned in enumerate(self.plan.tasks) if planned.trials_left or planned.finals]
         todo.sort(key=lambda index: (-self.plan.tasks[index].share, index))
         for position, index in enumerate(todo):
             self.tune(index, self.deadline(todo[position:]), builder, runner, guard)
@@ -142,7 +144,7 @@ class _Job:
         planned, choice = self.plan.tasks[index], self.choices[index]
         search = Search(
             planned.task,
-            None,
+            choice.kind,
             builder,
             runner,
             self.store,
@@ -154,32 +156,48 @@ class _Job:
         self.emit("task_start", index, search)
         note = "interrupted"
         try:
-            note = self.search(index, search, choice)
-        except (SetupError, StoreError, KeyboardInterrupt):
-            raise
-        except Exception as error:  # TVM raises anything; one task must not end the others
-            if guard.interrupted:  # Ctrl-C inside a callback of TVM
-                raise KeyboardInterrupt from error
-            note = " ".join(str(error).split()) or type(error).__name__
-            logger.warning("task %d: %s", index + 1, note, exc_info=not isinstance(error, KernelError))
+            notes = [self.own_failure(index, guard, lambda: self.search(index, search, choice))]
+            notes.append(self.own_failure(index, guard, lambda: self.finals(search)))
+            note = "; ".join(filter(None, notes))
         finally:
             if search.strategy is not None:
                 search.strategy.close()
             self.made += len(search.records)
             self.end_task(index, search, note)
 
+    def own_failure(self, index: int, guard: InterruptGuard, work: Callable[[], str]) -> str:
+        """What ``work`` says, or why it failed: TVM raises anything, and one task must not end the others."""
+        try:
+            return work()
+        except (SetupError, StoreError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            if guard.interrupted:  # Ctrl-C inside a callback of TVM
+                raise KeyboardInterrupt from error
+            note = " ".join(str(error).split()) or type(error).__name__
+            logger.warning("task %d: %s", index + 1, note, exc_info=not isinstance(error, KernelError))
+            return note
+
+    def finals(self, search: Search) -> str:
+        """Chooses the winner; a note where people should know more than its name."""
+        verdict = search.verify()
+        return "" if verdict is None else words(verdict, search.drift)
+
     def search(self, index: int, search: Search, choice: _Choice) -> str:
         """Default first, then the strategy until it ends; returns a note for people."""
+        if not self.plan.tasks[index].trials_left:
+            return choice.note
         search.measure_default()
         if choice.kind is None:
             return choice.note
         if not search.end:
             try:
-                search.strategy = choice.kind(search.task, self.budget.seed, search.history)
-            except KernelError:  # it would be so again
-                search.end = "exhausted"
+                search.begin()
+            except KernelError:
                 search.mark_end(choice.kind.name, None)
                 raise
+            if search.changed:
+                self.emit("note", index, search, search.changed)
         going = not search.end
         while going:
             going = search.step()
@@ -190,6 +208,7 @@ class _Job:
     def end_task(self, index: int, search: Search, note: str) -> None:
         """Keeps the winner, and says what came of the task."""
         result = search.finish(note)
+        result = replace(result, cached=self.plan.tasks[index].cached)
         if self.choices[index].split:
             result = replace(result, best=None)
         elif result.best is None and not note:
@@ -200,12 +219,14 @@ class _Job:
         self.emit("task_end", index, search, result.note)
 
     def deadline(self, rest: Sequence[int]) -> float | None:
-        """When the first of the remaining tasks must end: its share of the time that is left."""
+        """When the search of the first of the remaining tasks must end: its share of the time that is left, less what
+        its finals will take."""
         if self.budget.minutes is None:
             return None
         left = max(0.0, 60 * self.budget.minutes - self.elapsed)
         shares = [self.plan.tasks[index].share for index in rest]
-        return self.clock() + left * shares[0] / sum(shares)
+        share = left * shares[0] / sum(shares)
+        return self.clock() + share - min(FINALS_S, FINALS_PART * share)
 
     def result(self, complete: bool, reason: str = "") -> TuneResult:
         """Everything found; what was not searched comes from the store."""
@@ -220,15 +241,15 @@ class _Job:
         """A task that needs no trial, or did not get any."""
         planned, choice = self.plan.tasks[index], self.choices[index]
         task = planned.task
-        records = trials_of(self.store.records(task.workload.key, task.target.key, tvm_version()))
-        best, note = best_of(records), choice.note
+        stored = self.store.records(task.workload.key, task.target.key, tvm_version())
+        best, note = best_of(stored), choice.note
         if not planned.cached and not note:
             note = "the budget did not reach this task"
         self.results[index] = TaskResult(
             task=task,
             best=None if choice.split else best,
-            records=tuple(records),
-            default_s=default_seconds(records),
+            records=tuple(trials_of(stored)),
+            default_s=default_seconds(stored),
             failed={},
             cached=planned.cached,
             rank_correlation=None,

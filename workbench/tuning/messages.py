@@ -69,6 +69,34 @@ class RunRequest:
 
 
 @dataclass(frozen=True)
+class Contender:
+    """A built candidate that is timed against others."""
+
+    library: Path
+    symbol: str
+    packed: tuple[PackedArgument, ...]
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """``files``: several sets of inputs and expected outputs; the first is the one that is timed."""
+
+    key: str
+    contenders: tuple[Contender, ...]
+    settings: MeasureSettings
+    rounds: int
+    hopeless_ratio: float
+    files: tuple[ArgumentFiles, ...]
+
+
+@dataclass(frozen=True)
+class CompareAnswer:
+    """One answer a contender, in order; those that worked have one second a round."""
+
+    answers: tuple[RunAnswer, ...]
+
+
+@dataclass(frozen=True)
 class RunAnswer:
     """Seconds per repeat, or why there are none."""
 

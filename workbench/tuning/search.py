@@ -2,10 +2,14 @@
 
 A person can drive it by hand::
 
-    search = Search(task, strategy, builder, runner, store, trials=64)
+    search = Search(task, MetaScheduleStrategy, builder, runner, store, trials=64)
     search.measure_default()
-    while search.step(16):
+    while candidates := search.ask(16):
+        records = search.measure(candidates)
+        search.tell(candidates, records)
         print(search.best)
+
+:meth:`Search.step` is one turn of this loop.
 """
 
 from __future__ import annotations
@@ -16,12 +20,15 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 
+from ..errors import KernelError
 from ..kernels.kernel import Kernel
-from ..store.record import Record, ScheduleSpec, Status
+from ..store.record import Record, ScheduleSpec, Stage, Status
 from ..tvm_seam import tvm_version
 from .builders._base import Builder
+from .finals import ROUNDS, Verdict, contenders, decide, drift, needed
+from .resume import look_back
 from .runners._base import Runner, RunResult
-from .storage import TuningStore, best_of, default_seconds, end_mark, trials_of
+from .storage import TuningStore, best_of, default_seconds, end_mark, is_mark, schedule_key, trials_of
 from .strategies._base import Strategy
 from .task import Candidate, Task, TaskResult
 
@@ -30,12 +37,15 @@ BATCH = 16  # enough to keep the build workers busy, few enough to learn from ea
 
 
 class Search:
-    """One task's search. Every trial is in the store as soon as it was measured."""
+    """One task's search. Every trial is in the store as soon as it was measured.
+
+    A search that was interrupted goes on where it was: see :mod:`workbench.tuning.resume`.
+    """
 
     def __init__(
         self,
         task: Task,
-        strategy: Strategy | None,
+        kind: type[Strategy] | None,
         builder: Builder,
         runner: Runner,
         store: TuningStore,
@@ -46,29 +56,46 @@ class Search:
         clock: Callable[[], float] = time.monotonic,
         on_record: Callable[[Record], None] = lambda record: None,
     ) -> None:
-        """``strategy`` None: there is only the default schedule to measure.
+        """``kind``: the strategy; None when there is only the default schedule to measure.
 
-        ``trials``: how many may be made. ``deadline``: on ``clock``, after which no trial starts.
+        ``trials``: how many may be made, those that the store answers for not counted. ``deadline``: on ``clock``,
+        after which no trial starts.
         """
-        self.task, self.strategy = task, strategy
+        self.task = task
+        self.strategy: Strategy | None = None
+        self._kind = kind
         self._builder, self._runner, self._store = builder, runner, store
         self._limit, self._seed, self._deadline = trials, seed, deadline
         self._clock, self._began, self._on_record = clock, clock(), on_record
-        self.history: list[Record] = trials_of(store.records(task.workload.key, task.target.key, tvm_version()))
+        stored = store.records(task.workload.key, task.target.key, tvm_version())
+        self._stored = [record for record in stored if not is_mark(record)]
+        self.history: list[Record] = trials_of(stored)
         self.records: list[Record] = []
+        self.finals: list[Record] = []
+        self.verdict: Verdict | None = None
+        self.drift: float | None = None  # the default's time in the finals over that of its first trial
         self.end = ""  # why the search ended: "", "trials", "time", "exhausted"
+        self.changed = ""  # why an earlier search was not continued
         self._kernels: dict[int, Kernel] = {}  # of the best record so far, by id
+        self._known: dict[str, Record] = {}  # what the store answers for, by schedule
+        self._own: set[int] = set()  # ids of the records of this very search that were made before it was interrupted
+        self._left = 0  # candidates that the strategy may still have measured, now or before
+        self._space = ""
 
     @property
     def best(self) -> Record | None:
-        """The fastest trial, those of the store included."""
-        return best_of([*self.history, *self.records])
+        """The winner of the last finals, or a trial that has been faster since; those of the store included."""
+        return best_of(self._all)
+
+    @property
+    def _all(self) -> list[Record]:
+        return [*self._stored, *self.records, *self.finals]
 
     @property
     def failed(self) -> dict[str, int]:
         """Failed trials of this search by category, candidates that the strategy itself dropped included."""
-        counts = dict(self.strategy.rejected) if self.strategy is not None else {}
-        for record in self.records:
+        counts: dict[str, int] = dict(self.strategy.rejected) if self.strategy is not None else {}
+        for record in (*self.records, *self.finals):
             if record.status != "ok":
                 counts[record.status] = counts.get(record.status, 0) + 1
         return counts
@@ -84,25 +111,94 @@ class Search:
         This one trial is made even when the time is over: a group without any measurement could be neither judged nor
         known as done by the next run of the same command.
         """
-        known = default_seconds(self.history)
+        known = default_seconds(self._stored)
         if known is None and len(self.records) < self._limit:
             self._try([Candidate(DEFAULT, None)], "default", hurry=False)
         self._may_go_on()
-        return default_seconds([*self.history, *self.records])
+        return default_seconds(self._all)
+
+    def begin(self) -> None:
+        """Makes the strategy, from what was known of the workload when this very search began for the first time.
+
+        :meth:`ask` does so where nobody did. Raises KernelError when there is no space.
+        """
+        if self._kind is None:
+            self.end = self.end or "exhausted"
+            return
+        self._space = self._kind.fingerprint(self.task)
+        past = look_back([*self.history, *self.records], self._kind.name, self._seed, self._space)
+        self.changed = past.changed
+        self._left = self._limit - len(self.records)
+        if best_of(self.history) is not None:  # where nothing worked, the cause may be gone
+            self._known = {schedule_key(record.schedule): record for record in self.history}
+            self._own = {id(record) for record in past.own}
+            self._left += len(past.own)
+        try:
+            self.strategy = self._kind(self.task, self._seed, past.basis)
+        except KernelError:  # it would be so again
+            self.end = "exhausted"
+            raise
+
+    def ask(self, n: int = BATCH) -> list[Candidate]:
+        """Up to ``n`` candidates to be measured next; none when the search has ended, for the reason in ``end``."""
+        if self.strategy is None and not self.end:
+            self.begin()
+        if self.strategy is None or not self._may_go_on():
+            return []
+        candidates = self.strategy.ask(min(n, self._left))
+        if not candidates:
+            self.end = "exhausted"
+        return candidates
+
+    def measure(self, candidates: Sequence[Candidate]) -> list[Record]:
+        """Builds and measures, one record a candidate; fewer when the time is over, more of them never.
+
+        Candidates that the store knows cost nothing: a schedule is measured once.
+        """
+        assert self.strategy is not None
+        return self._try(candidates, self.strategy.name)
+
+    def tell(self, candidates: Sequence[Candidate], records: Sequence[Record]) -> None:
+        """Gives the strategy the results of the first candidates that it was asked for."""
+        assert self.strategy is not None
+        fresh = {id(record) for record in self.records}
+        self._left -= sum(id(record) in fresh or id(record) in self._own for record in records)
+        self.strategy.tell(candidates[: len(records)], records)
 
     def step(self, n: int = BATCH) -> bool:
         """One batch of at most ``n`` candidates; False when the search has ended, for the reason in ``end``."""
-        if self.strategy is None:
-            self.end = self.end or "exhausted"
-        if self.end or not self._may_go_on() or self.strategy is None:
-            return False
-        candidates = self.strategy.ask(min(n, self._limit - len(self.records)))
+        candidates = self.ask(n)
         if not candidates:
-            self.end = "exhausted"
             return False
-        tried = self._try(candidates, self.strategy.name)
-        self.strategy.tell(candidates[: len(tried)], tried)
+        self.tell(candidates, self.measure(candidates))
         return self._may_go_on()
+
+    def verify(self, rounds: int = ROUNDS) -> Verdict | None:
+        """Holds the finals, if there is a trial that none have looked at; their verdict, or None.
+
+        The contenders are built once more, checked on more inputs and timed interleaved; see
+        :mod:`workbench.tuning.finals`. Their records are kept together, so that a kill leaves none or all.
+        """
+        if not needed(self._all):
+            return None
+        specs = contenders(self._all, DEFAULT)
+        builds = self._builder.build(self.task, [Candidate(spec, None) for spec in specs])
+        try:
+            results = [checked(result) for result in self._runner.compare(self.task, builds, rounds)]
+        finally:
+            for build in builds:
+                self._builder.discard(build)
+        self.verdict = decide(results)
+        self.drift = drift([*self.history, *self.records], results[0].seconds)
+        for index, (spec, result) in enumerate(zip(specs, results, strict=True)):
+            stage: Stage = "winner" if index == self.verdict.winner else "final"
+            made = self._record(Candidate(spec, None), result, "finals")
+            self.finals.append(dataclasses.replace(made, stage=stage, trial=index))
+        self._store.add_records(self.finals)
+        if self.verdict.winner is not None:
+            kernel = builds[self.verdict.winner].kernel
+            self._kernels = {} if kernel is None else {id(self.finals[self.verdict.winner]): kernel}
+        return self.verdict
 
     def mark_end(self, strategy: str, allotted_s: float | None) -> None:
         """Keeps the news that this search ended by itself, so that the same command does not start it again."""
@@ -121,16 +217,19 @@ class Search:
             task=self.task,
             best=best,
             records=(*self.history, *self.records),
-            default_s=default_seconds([*self.history, *self.records]),
+            finals=tuple(self.finals),
+            default_s=default_seconds(self._all),
             failed=self.failed,
             cached=False,
             rank_correlation=None if self.strategy is None else self.strategy.rank_correlation,
             note=note,
             trials=len(self.records),
+            gain=None if self.verdict is None else self.verdict.gain,
+            drift=self.drift,
         )
 
     def _may_go_on(self) -> bool:
-        if len(self.records) >= self._limit:
+        if len(self.records) >= self._limit or (self.strategy is not None and self._left <= 0):
             self.end = self.end or "trials"
         elif self.late:
             self.end = self.end or "time"
@@ -138,11 +237,17 @@ class Search:
 
     def _try(self, candidates: Sequence[Candidate], strategy: str, hurry: bool = True) -> list[Record]:
         """Builds all, then measures one by one, in a hurry until the time is over; the records of those tried."""
-        builds = self._builder.build(self.task, candidates)
+        known = [self._known.get(schedule_key(candidate.schedule)) for candidate in candidates]
+        fresh = [candidate for candidate, record in zip(candidates, known, strict=True) if record is None]
+        builds = iter(self._builder.build(self.task, fresh) if fresh else ())
         tried: list[Record] = []
-        for candidate, build in zip(candidates, builds, strict=True):
-            if hurry and self.late:
+        for candidate, stored in zip(candidates, known, strict=True):
+            if stored is not None:
+                tried.append(stored)
+                continue
+            if hurry and (self.late or len(self.records) >= self._limit):
                 break
+            build = next(builds)
             outcome = checked(self._runner.run(self.task, [build])[0])
             self._builder.discard(build)
             record = self._record(candidate, outcome, strategy)
@@ -171,6 +276,7 @@ class Search:
             elapsed_s=self._clock() - self._began,
             created=_now(),
             machine=platform.node(),
+            space=self._space if self._kind is not None and strategy == self._kind.name else "",
         )
 
 

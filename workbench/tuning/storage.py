@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ..kernels.kernel import Kernel
 from ..store.record import MeasureSettings, Record, ScheduleSpec
+from ..store.serialise import canonical
 
 END = "end"  # name of the schedule of a mark: no trial, but the news that a search is over
 
@@ -19,6 +20,9 @@ class TuningStore(Protocol):
 
     def add_record(self, record: Record) -> object:
         """Keeps a record, at once."""
+
+    def add_records(self, new: Sequence[Record]) -> object:
+        """Keeps all of them, at once, or none."""
 
     def add_groups(self, new: Mapping[str, Mapping[str, Any]]) -> object:
         """Keeps what workloads compute: workload key -> the group's graph as JSON."""
@@ -43,6 +47,10 @@ class MemoryStore:
     def add_record(self, record: Record) -> None:
         """See :class:`TuningStore`."""
         self.all.append(record)
+
+    def add_records(self, new: Sequence[Record]) -> None:
+        """See :class:`TuningStore`."""
+        self.all += new
 
     def add_groups(self, new: Mapping[str, Mapping[str, Any]]) -> None:
         """See :class:`TuningStore`."""
@@ -73,17 +81,34 @@ def is_mark(record: Record) -> bool:
 
 
 def trials_of(records: Sequence[Record]) -> list[Record]:
-    """The records that are trials."""
-    return [record for record in records if not is_mark(record)]
+    """The records that are trials of a search: neither marks nor finals."""
+    return [record for record in records if not is_mark(record) and record.stage == "search"]
+
+
+def standing(records: Sequence[Record]) -> list[Record]:
+    """What may be the best, of records in the order of their measurement: the last winner and the successful trials
+    since, or all of these where there was no winner; without the schedules that failed as finalists.
+
+    The store's own query (``workbench.store``) gives the same.
+    """
+    won = [index for index, record in enumerate(records) if record.stage == "winner"]
+    refuted = {schedule_key(record.schedule) for record in records if record.stage != "search" and not record.seconds}
+    good = [record for record in records[won[-1] if won else 0 :] if record.seconds and record.stage != "final"]
+    return [record for record in good if not refuted or schedule_key(record.schedule) not in refuted]
 
 
 def best_of(records: Sequence[Record]) -> Record | None:
-    """The fastest successful trial, or None."""
-    good = [record for record in records if record.status == "ok" and record.seconds]
-    return min(good, key=lambda record: record.median_s, default=None)
+    """The fastest that stands, or None."""
+    return min(standing(records), key=lambda record: record.median_s, default=None)
 
 
 def default_seconds(records: Sequence[Record]) -> float | None:
-    """Median seconds of the fastest measurement of the default schedule, or None."""
-    found = best_of([record for record in trials_of(records) if record.schedule.kind == "default"])
-    return None if found is None else found.median_s
+    """Median seconds of the default schedule: of its last finals, else of its fastest trial; None without any."""
+    found = [record for record in records if record.schedule.kind == "default" and record.seconds]
+    finals = [record for record in found if record.stage != "search"]
+    return finals[-1].median_s if finals else min((record.median_s for record in found), default=None)
+
+
+def schedule_key(schedule: ScheduleSpec) -> str:
+    """Equal for equal schedules."""
+    return canonical(schedule.to_json())

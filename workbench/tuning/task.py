@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import BudgetError
 from ..kernels.workload import LoweredModel, Workload
+from ..stats import Interval
 from ..store.record import Record, ScheduleSpec
 from ..targets import Target
 
@@ -96,18 +97,21 @@ class TaskResult:
 
     task: Task
     best: Record | None
-    records: tuple[Record, ...]
+    records: tuple[Record, ...]  # trials
     default_s: float | None  # seconds of the untuned default schedule, measured in this search or an earlier one
     failed: Mapping[str, int]  # category -> number of trials
     cached: bool  # True: best came from the store and nothing was measured
     rank_correlation: float | None  # cost model against fresh measurements, last round (Spearman)
     note: str = ""  # why nothing could be tuned, or which fallback is used
     trials: int = 0  # made in this job
+    finals: tuple[Record, ...] = ()  # of this job
+    gain: Interval | None = None  # the default's time over the winner's in the finals of this job
+    drift: float | None = None  # the default's time in these finals over that of its first trial
 
     @property
     def first_error(self) -> str:
         """The first failed trial's reason; "" when none failed."""
-        return next((record.error for record in self.records if record.status != "ok"), "")
+        return next((record.error for record in (*self.records, *self.finals) if record.status != "ok"), "")
 
 
 @dataclass(frozen=True)

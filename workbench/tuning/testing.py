@@ -154,6 +154,21 @@ class RunnerContract:
             assert 0 < len(result.seconds) <= runner.settings.repeat
             assert all(0 < seconds < 60 for seconds in result.seconds)
 
+    def test_a_comparison_gives_a_time_a_round_and_keeps_failed_builds(self) -> None:
+        runner = self.make()
+        failed = dataclasses.replace(self.builds[0], kernel=None, library=None, status="crash", error="no")
+        try:
+            first, lost, second = runner.compare(self.task, [self.builds[0], failed, self.builds[1]], 5)
+            nothing = runner.compare(self.task, [], 5)
+        finally:
+            runner.close()
+        assert nothing == []
+        assert (lost.status, lost.seconds, lost.error) == ("crash", (), "no")
+        for result in (first, second):
+            assert result.status == "ok", result.error
+            assert len(result.seconds) == 5
+            assert all(0 < seconds < 60 for seconds in result.seconds)
+
     def test_a_failed_build_keeps_its_status(self) -> None:
         runner = self.make()
         failed = dataclasses.replace(self.builds[0], kernel=None, library=None, status="timeout", error="too slow")

@@ -31,5 +31,13 @@ class Runner(ABC):
         """One result a build, in order. Failed builds give their own status back."""
 
     @abstractmethod
+    def compare(self, task: Task, builds: Sequence[BuildResult], rounds: int) -> list[RunResult]:
+        """Checks every build on more inputs than :meth:`run` does, then times them interleaved, in random order.
+
+        One result a build, in order, with at most ``rounds`` seconds each: the n-th of every build come from one
+        round. One that is hopelessly slower than the fastest has a single one.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Ends the worker and frees its buffers."""

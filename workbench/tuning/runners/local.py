@@ -19,7 +19,7 @@ from ...reference.arrays import save_array
 from ...store.record import MeasureSettings
 from ..builders._base import BuildResult
 from ..builders.local import scratch_folder
-from ..messages import ArgumentFiles, RunRequest
+from ..messages import ArgumentFiles, CompareAnswer, CompareRequest, Contender, RunAnswer, RunRequest
 from ..task import Task
 from ..workers import Worker, WorkerDied, WorkerGone
 from ._base import Runner, RunResult
@@ -41,8 +41,10 @@ class LocalRunner(Runner):
         timeout_s: float = 30.0,
         threads: int | None = None,
         reference: Callable[[Workload], KernelReference] | None = None,
+        probes: Callable[[Workload], Sequence[KernelReference]] | None = None,
     ) -> None:
         """``reference``: gives a workload's inputs and expected outputs; default: NumPy's (``workbench.reference``).
+        ``probes``: gives further ones, on which :meth:`compare` checks too.
 
         ``timeout_s``: seconds that checking and timing one candidate may take together.
 
@@ -50,9 +52,10 @@ class LocalRunner(Runner):
         """
         self.settings = settings or MeasureSettings()
         self.timeout_s = timeout_s
-        self._reference = reference
+        self._reference, self._probes = reference, probes
         self._folder = scratch_folder()
         self._files: dict[str, ArgumentFiles] = {}
+        self._probe: dict[str, tuple[ArgumentFiles, ...]] = {}
         self._best: dict[str, float] = {}
         self._threads = 0
         self._worker: Worker | None = None
@@ -67,6 +70,33 @@ class LocalRunner(Runner):
     def run(self, task: Task, builds: Sequence[BuildResult]) -> list[RunResult]:
         """See :class:`Runner`. Raises SetupError when the process cannot start, KernelError without a reference."""
         return [self._run(task, build) for build in builds]
+
+    def compare(self, task: Task, builds: Sequence[BuildResult], rounds: int) -> list[RunResult]:
+        """See :class:`Runner`. Where a build ends the process, each is run by itself to find the one."""
+        results = [RunResult(build.status, (), build.error) for build in builds]
+        built = [index for index, build in enumerate(builds) if build.kernel is not None and build.library is not None]
+        if not built:
+            return results
+        key = f"{task.workload.key}@{task.target.key}"
+        files = (self._argument_files(key, task.workload), *self._probe_files(key, task.workload))
+        contenders = tuple(_contender(builds[index]) for index in built)
+        request = CompareRequest(key, contenders, self.settings, rounds, HOPELESS_RATIO, files)
+        answer = self._ask(task.target.threads, request, self.timeout_s * len(built))
+        if isinstance(answer, CompareAnswer):
+            for index, one in zip(built, answer.answers, strict=True):
+                results[index] = RunResult(one.status, one.seconds, one.error, one.max_error)
+            return results
+        if len(built) == 1:
+            results[built[0]] = RunResult(answer.status, answer.seconds, answer.error, answer.max_error)
+            return results
+        alone = {index: self.compare(task, [builds[index]], rounds)[0] for index in built}
+        good = [index for index, result in alone.items() if result.status == "ok"]
+        if len(good) < len(built):  # once more without those that did it
+            again = self.compare(task, [builds[index] for index in good], rounds)
+            alone |= dict(zip(good, again, strict=True))
+        for index, result in alone.items():
+            results[index] = result
+        return results
 
     def close(self) -> None:
         """See :class:`Runner`."""
@@ -87,29 +117,33 @@ class LocalRunner(Runner):
             LONG_CALL_S if best is None else HOPELESS_RATIO * best,
             self._argument_files(key, task.workload),
         )
-        result = self._ask(task.target.threads, request)
+        answer = self._ask(task.target.threads, request, self.timeout_s)
+        assert not isinstance(answer, CompareAnswer)
+        result = RunResult(answer.status, answer.seconds, answer.error, answer.max_error)
         if result.status == "ok" and result.seconds:
             fastest = float(np.median(result.seconds))
             self._best[key] = min(self._best.get(key, fastest), fastest)
         return result
 
-    def _ask(self, threads: int, request: RunRequest) -> RunResult:
+    def _ask(
+        self, threads: int, request: RunRequest | CompareRequest, timeout_s: float
+    ) -> RunAnswer | CompareAnswer | RunResult:
         try:
             try:
-                answer = self._ready_worker(threads).ask(request, self.timeout_s)
+                answer: RunAnswer | CompareAnswer = self._ready_worker(threads).ask(request, timeout_s)
             except WorkerGone:  # it died while it was idle: not this candidate's fault
                 self._stop()
-                answer = self._ready_worker(threads).ask(request, self.timeout_s)
+                answer = self._ready_worker(threads).ask(request, timeout_s)
         except TimeoutError:
             self._stop()
-            return RunResult("timeout", (), f"not measured within {self.timeout_s:g} s")
+            return RunResult("timeout", (), f"not measured within {timeout_s:g} s")
         except WorkerDied as died:
             self._stop()
             return RunResult("crash", (), f"runner process: {died}")
         except BaseException:  # an interrupt: the answer still to come belongs to nobody
             self._stop()
             raise
-        return RunResult(answer.status, answer.seconds, answer.error, answer.max_error)
+        return answer
 
     def _ready_worker(self, threads: int) -> Worker:
         """A waiting process with this many threads."""
@@ -133,19 +167,36 @@ class LocalRunner(Runner):
         """The task's inputs and expected outputs, written once; the files of earlier tasks are removed."""
         if key not in self._files:
             reference = self._make_reference(workload)
-            for old in self._files.values():
-                for path in (*old.inputs, *old.reference, *old.native):
-                    path.unlink(missing_ok=True)
-            outputs = workload.args[len(workload.args) - workload.num_outputs :]
-            self._files = {
-                key: ArgumentFiles(
-                    self._save("input", reference.inputs),
-                    tuple((spec.shape, spec.dtype) for spec in outputs),
-                    self._save("reference", reference.reference64),
-                    self._save("native", reference.native),
-                )
-            }
+            for path in self._folder.glob("*.npy"):
+                path.unlink()
+            self._files = {key: self._write("", workload, reference)}
+            self._probe = {}
         return self._files[key]
+
+    def _probe_files(self, key: str, workload: Workload) -> tuple[ArgumentFiles, ...]:
+        """More inputs and outputs of the current task, written when they are first asked for."""
+        if key not in self._probe:
+            made = self._make_probes(workload)
+            self._probe = {key: tuple(self._write(f"probe{i}-", workload, one) for i, one in enumerate(made))}
+        return self._probe[key]
+
+    def _write(self, prefix: str, workload: Workload, reference: KernelReference) -> ArgumentFiles:
+        outputs = workload.args[len(workload.args) - workload.num_outputs :]
+        return ArgumentFiles(
+            self._save(f"{prefix}input", reference.inputs),
+            tuple((spec.shape, spec.dtype) for spec in outputs),
+            self._save(f"{prefix}reference", reference.reference64),
+            self._save(f"{prefix}native", reference.native),
+        )
+
+    def _make_probes(self, workload: Workload) -> Sequence[KernelReference]:
+        if self._probes is not None:
+            return self._probes(workload)
+        if self._reference is not None:
+            return ()
+        from ...reference import probe_references
+
+        return probe_references(workload)
 
     def _make_reference(self, workload: Workload) -> KernelReference:
         if self._reference is not None:
@@ -156,3 +207,9 @@ class LocalRunner(Runner):
 
     def _save(self, name: str, arrays: Sequence[np.ndarray]) -> tuple[Path, ...]:
         return tuple(save_array(self._folder, f"{name}{index}", array) for index, array in enumerate(arrays))
+
+
+def _contender(build: BuildResult) -> Contender:
+    assert build.kernel is not None
+    assert build.library is not None
+    return Contender(build.library, build.kernel.symbol, build.kernel.packed)

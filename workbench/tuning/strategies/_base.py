@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -19,6 +20,19 @@ class Strategy(ABC):
     @abstractmethod
     def serves(cls, task: Task) -> bool:
         """Whether this strategy has a space for the task."""
+
+    @classmethod
+    def space(cls, task: Task) -> str:
+        """What this strategy's space and the order of its search rest on, beside the task and TVM's version.
+
+        Another text makes it another search, which does not go on where one with the old text was interrupted.
+        """
+        return ""
+
+    @classmethod
+    def fingerprint(cls, task: Task) -> str:
+        """The strategy's name and :meth:`space` as 16 hexadecimal digits."""
+        return hashlib.sha256(f"{cls.name}\n{cls.space(task)}".encode()).hexdigest()[:16]
 
     @abstractmethod
     def __init__(self, task: Task, seed: int, history: Sequence[Record]) -> None:

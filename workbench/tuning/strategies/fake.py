@@ -30,6 +30,11 @@ class GridStrategy(Strategy):
         """See :class:`Strategy`."""
         return True
 
+    @classmethod
+    def space(cls, task: Task) -> str:
+        """See :class:`Strategy`."""
+        return f"{cls.size} points"
+
     def ask(self, n: int) -> list[Candidate]:
         """See :class:`Strategy`."""
         points, self._left = self._left[:n], self._left[n:]

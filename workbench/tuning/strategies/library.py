@@ -57,6 +57,13 @@ class LibraryStrategy(Strategy):
         """See :class:`Strategy`."""
         return bool(schedules.for_workload(task.workload, task.target))
 
+    @classmethod
+    def space(cls, task: Task) -> str:
+        """See :class:`Strategy`."""
+        entries = schedules.for_workload(task.workload, task.target)
+        spaces = {entry.name: entry.space(task.workload, task.target) for entry in entries}
+        return f"{spaces}, pool {_POOL}, draws {_DRAWS}, parents {_PARENTS}, random part {_RANDOM_PART}"
+
     def ask(self, n: int) -> list[Candidate]:
         """See :class:`Strategy`. Raises KernelError when no combination at all can be applied."""
         asked: list[Candidate] = []

@@ -76,6 +76,12 @@ class MetaScheduleStrategy(Strategy):
         found = structure(task.workload.module)
         return not found.obstacle and found.contractions <= 1
 
+    @classmethod
+    def space(cls, task: Task) -> str:
+        """See :class:`Strategy`."""
+        population = population_for(task.workload.module)
+        return f"default rules, population {population}, generations {GENERATIONS}, batch {BATCH}"
+
     def ask(self, n: int) -> list[Candidate]:
         """See :class:`Strategy`. Raises KernelError when TVM's search fails."""
         empty = 0
@@ -117,9 +123,9 @@ class MetaScheduleStrategy(Strategy):
         """See :class:`Strategy`."""
         self._context.post_tuning()
 
-    def _start(self, seed: int, population: int, generations: int) -> None:
-        register_dot_product_intrinsics()
-        search = ms.search_strategy.EvolutionarySearch(
+    def _walk(self, population: int, generations: int) -> Any:
+        """How TVM goes through the space."""
+        return ms.search_strategy.EvolutionarySearch(
             population_size=population,
             init_measured_ratio=0.2,
             init_min_unmeasured=max(1, population // 8),
@@ -127,11 +133,14 @@ class MetaScheduleStrategy(Strategy):
             genetic_mutate_prob=0.85,
             eps_greedy=0.05,
         )
+
+    def _start(self, seed: int, population: int, generations: int) -> None:
+        register_dot_product_intrinsics()
         self._context = ms.TuneContext(
             without_rule_hints(self._task.workload.module),
             target=tvm_target(self._task.target),
             space_generator="post-order-apply",
-            search_strategy=search,
+            search_strategy=self._walk(population, generations),
             num_threads=1,  # with more, the same seed gives another sequence each time
             rand_state=1 + seed % (2**31 - 2),
             task_name=self._task.workload.label,

@@ -44,6 +44,11 @@ class UnionStrategy(Strategy):
         """See :class:`Strategy`."""
         return LibraryStrategy.serves(task) and MetaScheduleStrategy.serves(task)
 
+    @classmethod
+    def space(cls, task: Task) -> str:
+        """See :class:`Strategy`."""
+        return f"{LibraryStrategy.space(task)}; {MetaScheduleStrategy.space(task)}; leader {_LEADER_PART}"
+
     def ask(self, n: int) -> list[Candidate]:
         """See :class:`Strategy`."""
         first = 1 if self._best[1] < self._best[0] else 0
