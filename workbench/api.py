@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,11 @@ from .report.sweep import Sweep
 from .report.write import require_folder
 from .store import Store
 from .targets import Target, resolve
-from .tuning import Budget, TuneResult
+from .tuning import Budget, Task, TuneResult
 
 if TYPE_CHECKING:
+    from .tuning.metaschedule_database import ExportedDatabase, ImportedDatabase
+
     Rules = Sequence[Rule] | str | Path | None
 
 
@@ -106,6 +109,8 @@ def tune(
     plan: FusionPlan,
     *,
     minutes: float | None = None,
+    until: float | None = None,
+    strategy: str = "auto",
     trials: int | None = None,
     trials_per_task: int | None = 64,
     seed: int = 0,
@@ -115,6 +120,9 @@ def tune(
 ) -> TuneResult:
     """Searches a schedule for every group of the plan; every trial is in the store the moment it was measured.
 
+    With ``minutes``, ``trials`` or ``until``, trials go where they are expected to gain the whole most, at most
+    ``trials_per_task`` to each. ``until``: the per cent of the whole's time that a minute has to be worth.
+    ``strategy``: "metaschedule", "ansor", "random", "library" or "union" for the tasks that it serves; "auto" chooses.
     Raises BudgetError when the budget allows no trial. Ctrl-C ends the search and returns what was found.
 
     >>> result = tune(plan("residual_layernorm"), trials_per_task=4, quiet=True)
@@ -122,11 +130,59 @@ def tune(
     'ok'
     """
     model, target = _origin(plan)
-    budget = Budget(trials=trials, trials_per_task=trials_per_task, minutes=minutes, seed=seed)
+    budget = Budget(trials=trials, trials_per_task=trials_per_task, minutes=minutes, seed=seed, until=until)
     with _store(store) as opened, best_face(quiet) as drawn:
-        settings = job.Settings(target=target, store=opened, budget=budget, jobs=jobs, plan=plan)
+        settings = job.Settings(target=target, store=opened, budget=budget, jobs=jobs, plan=plan, strategy=strategy)
         job.prepare(settings)
         return job.tune_plan(model, plan, settings, drawn, extremes=False).result
+
+
+def export_database(
+    model: Model | str,
+    folder: str | Path,
+    target: Target | str = "llvm",
+    *,
+    store: Store | str | Path | None = None,
+) -> ExportedDatabase:
+    """Writes the store's traces of a model's kernels as a MetaSchedule database, for TVM's own passes.
+
+    Raises StoreError where there is a database already.
+
+    >>> import tempfile
+    >>> result = tune(plan("residual_layernorm"), trials_per_task=4, strategy="metaschedule", quiet=True)
+    >>> export_database("residual_layernorm", tempfile.mkdtemp()).workloads > 0
+    True
+    """
+    from .tuning.metaschedule_database import export_database as write
+
+    with _exchange(model, target, store) as (tasks, opened):
+        return write(tasks, opened, Path(folder))
+
+
+def import_database(
+    model: Model | str,
+    folder: str | Path,
+    target: Target | str = "llvm",
+    *,
+    store: Store | str | Path | None = None,
+) -> ImportedDatabase:
+    """Takes the records of a MetaSchedule database for a model's kernels into the store; says what matched.
+
+    Raises StoreError for what is no database.
+    """
+    from .tuning.metaschedule_database import import_database as read
+
+    with _exchange(model, target, store) as (tasks, opened):
+        return read(Path(folder), tasks, opened)
+
+
+@contextmanager
+def _exchange(
+    model: Model | str, target: Target | str, store: Store | str | Path | None
+) -> Iterator[tuple[list[Task], Store]]:
+    with _store(store) as opened:
+        settings = job.Settings(target=job.with_peaks(_target(target), opened), store=opened, planner="predict")
+        yield job.tasks_of(_model(model), job.with_model(settings)), opened
 
 
 def compile(
@@ -153,6 +209,8 @@ def run(
     target: Target | str = "llvm",
     *,
     minutes: float | None = None,
+    until: float | None = None,
+    strategy: str = "auto",
     trials: int | None = None,
     trials_per_task: int | None = 64,
     seed: int = 0,
@@ -182,7 +240,7 @@ def run(
     """
     model = _model(model)
     wanted = target if isinstance(target, Target) else resolve(target, exact_math=exact_math)
-    budget = Budget(trials=trials, trials_per_task=trials_per_task, minutes=minutes, seed=seed)
+    budget = Budget(trials=trials, trials_per_task=trials_per_task, minutes=minutes, seed=seed, until=until)
     chosen = _rules(rules)
     with _store(store) as opened, best_face(quiet) as drawn:
         settings = job.Settings(
@@ -196,6 +254,7 @@ def run(
             cost_model=cost_model,
             plan=_plan(plan, model, wanted, chosen, opened, cost_model),
             jobs=jobs,
+            strategy=strategy,
             measure_s=measure_seconds,
             command=_command(),
         )

@@ -12,15 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tuning_tasks import plain_task
 
+from workbench.fusion import plan
+from workbench.graph import from_model
+from workbench.kernels import lower
 from workbench.kernels.kernel import Kernel
+from workbench.models import zoo
 from workbench.store import Store
-from workbench.store.record import Record, ScheduleSpec, Stage
-from workbench.tuning import Budget, MemoryStore, Task, TuneResult, tune_tasks
+from workbench.store.record import MeasureSettings, Record, ScheduleSpec, Stage
+from workbench.targets import resolve
+from workbench.tuning import Budget, MemoryStore, Task, TuneResult, make_tasks, tune_tasks
 from workbench.tuning.builders import BuildResult, FakeBuilder
 from workbench.tuning.finals import FINALISTS, contenders, decide, needed
 from workbench.tuning.runners import FakeRunner, RunResult
 from workbench.tuning.search import DEFAULT
 from workbench.tuning.storage import best_of, standing, trials_of
+from workbench.tuning.strategies import LibraryStrategy
 from workbench.tuning.strategies.fake import GridStrategy
 from workbench.tuning.task import Candidate
 from workbench.tuning.testing import record_of
@@ -243,3 +249,20 @@ def test_a_machine_that_drifts_is_noticed() -> None:
     assert result.drift == pytest.approx(1.5)
     assert "the machine drifted: the default took 1.50 times as long" in result.note
     assert "drifted" not in tune(MemoryStore(), Moody()).results[0].note
+
+
+def test_schedules_of_the_library_are_finalists_too() -> None:
+    """With the real builder, whose processes do not know the group's operators, and the real device."""
+    model = zoo.build("residual_layernorm", rows=64, cols=128)
+    target = resolve("llvm")
+    tasks = make_tasks({"planned": lower(model, plan(from_model(model), target), "planned")}, target)
+    settings = MeasureSettings(number=1, repeat=2, min_repeat_ms=1)
+    store = MemoryStore()
+    result = tune_tasks(
+        tasks, Budget(trials_per_task=6), store=store, settings=settings, chooser=lambda task: LibraryStrategy
+    )
+    finals = [one for one in store.all if one.stage != "search"]
+    assert {one.schedule.kind for one in finals} == {"default", "library"}
+    assert {one.status for one in finals} == {"ok"}, [one.error for one in finals]
+    assert len({len(one.seconds) for one in finals if one.schedule.kind == "library"}) == 1
+    assert result.results[0].failed == {}

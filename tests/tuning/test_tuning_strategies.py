@@ -13,7 +13,7 @@ import pytest
 from tuning_tasks import TARGET, TwoTiles, matmul_task, plain_task, te_task
 
 import schedules
-from workbench.errors import KernelError
+from workbench.errors import BudgetError, KernelError
 from workbench.kernels.schedule import schedule_workload
 from workbench.store.record import Record, ScheduleSpec
 from workbench.tuning import Task
@@ -21,12 +21,16 @@ from workbench.tuning.analysis import inlined_size, structure
 from workbench.tuning.cost_models import rank_correlation
 from workbench.tuning.cost_models.xgboost import ParameterModel
 from workbench.tuning.strategies import (
+    STRATEGIES,
+    AnsorStrategy,
     LibraryStrategy,
     MetaScheduleStrategy,
     NotTunable,
+    RandomStrategy,
     Strategy,
     UnionStrategy,
     choose,
+    chooser,
     metaschedule,
 )
 from workbench.tuning.strategies.fake import GridStrategy
@@ -80,6 +84,20 @@ class TestMetaSchedule(StrategyContract):
 
     def make(self, seed: int, history: Sequence[Record]) -> Strategy:
         return MetaScheduleStrategy(self.task, seed, history, population=48, generations=1)
+
+
+class TestAnsor(StrategyContract):
+    task = matmul_task(64)
+
+    def make(self, seed: int, history: Sequence[Record]) -> Strategy:
+        return AnsorStrategy(self.task, seed, history)
+
+
+class TestRandom(StrategyContract):
+    task = matmul_task(64)
+
+    def make(self, seed: int, history: Sequence[Record]) -> Strategy:
+        return RandomStrategy(self.task, seed, history)
 
 
 @pytest.mark.usefixtures("library")
@@ -333,3 +351,51 @@ def test_the_target_always_has_its_core_count() -> None:
         )
     with_count = MetaScheduleStrategy(matmul_task(), 0, [], population=32, generations=1)
     assert with_count.ask(1)
+
+
+def test_a_strategy_can_be_named_and_serves_what_it_can() -> None:
+    for name, kind in STRATEGIES.items():
+        assert kind.name == name
+    assert chooser("auto") is choose
+    assert chooser("ansor")(matmul_task(64)) is AnsorStrategy
+    assert chooser("library")(matmul_task(64)) is MetaScheduleStrategy  # no entry serves it, so it is chosen for
+    with pytest.raises(BudgetError, match="strategy 'luck' is not known; give one of auto, metaschedule, ansor"):
+        chooser("luck")
+
+
+def test_crossed_decisions_of_a_block_come_from_one_parent() -> None:
+    strategy = AnsorStrategy(matmul_task(64), 0, [])
+    assert strategy._nodes[0][:3] == ["T_matmul"] * 3
+    count = len(strategy._nodes[0])
+    better, worse = (0, ("a",) * count), (0, ("b",) * count)
+    for _ in range(50):
+        _, child = strategy._cross(better, worse)
+        assert len(set(child[:3])) == 1
+    assert {strategy._cross(better, worse)[1][0] for _ in range(50)} == {"a", "b"}
+
+
+@pytest.mark.parametrize("tile", [[1, 4, 2, 8], [64, 1], [3, 7, 1, 1]])
+def test_a_moved_tile_covers_the_same_extent(tile: list[int]) -> None:
+    strategy = AnsorStrategy(matmul_task(64), 0, [])
+    moved = [strategy._moved(tile) for _ in range(40)]
+    assert {math.prod(one) for one in moved} == {math.prod(tile)}
+    assert len({tuple(one) for one in moved}) > 1
+    assert strategy._moved([1, 1]) is None  # nothing to move: it is drawn again
+    assert strategy._moved(3) is None
+
+
+def test_ansor_learns_which_of_its_candidates_are_fast() -> None:
+    """On a device that likes small vectors, what it asks for in the end beats what it asked for at first."""
+    task = matmul_task(64)
+
+    def seconds(candidate: Any) -> float:
+        tiles = [part for one in candidate.handle.genes[1] if isinstance(one, list) for part in one[-1:]]
+        return 1e-4 * (1 + sum(math.log2(part) for part in tiles))
+
+    strategy, means = AnsorStrategy(task, 0, []), []
+    for _ in range(4):
+        asked = strategy.ask(16)
+        times = [seconds(one) for one in asked]
+        means.append(float(np.mean(times)))
+        strategy.tell(asked, [record_of(task, one, time) for one, time in zip(asked, times, strict=True)])
+    assert means[-1] < 0.8 * means[0]

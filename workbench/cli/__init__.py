@@ -20,6 +20,7 @@ from .compare import compare
 from .compare_plans import compare_plans
 from .compile import compile_command
 from .costmodel import costmodel
+from .database import database
 from .models import models
 from .plan import plan
 from .rules import rules
@@ -49,6 +50,7 @@ app.command("compare")(compare)
 app.command("compare-plans")(compare_plans)
 app.command("cache")(cache)
 app.add_typer(costmodel, name="costmodel")
+app.add_typer(database, name="database")
 
 
 def _version(value: bool) -> None:

@@ -36,6 +36,18 @@ TrialsPerTask = Annotated[int, typer.Option("--trials-per-task", help="Trials fo
 Minutes = Annotated[
     float | None, typer.Option("--minutes", help="Time for the search; default: no limit.", show_default=False)
 ]
+Until = Annotated[
+    float | None,
+    typer.Option(
+        "--until",
+        metavar="PERCENT",
+        help="Stop when a minute is expected to make the whole less than this per cent faster.",
+        show_default=False,
+    ),
+]
+StrategyName = Annotated[
+    str, typer.Option("--strategy", help="auto, metaschedule, ansor, random, library or union, where it serves a task.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of inputs and search.")]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, help="Build processes; default: all cores.", show_default=False)

@@ -24,10 +24,12 @@ from ._options import (
     RulesPath,
     Seed,
     StorePath,
+    StrategyName,
     TargetName,
     Threads,
     Trials,
     TrialsPerTask,
+    Until,
     print_json,
     show,
 )
@@ -42,6 +44,8 @@ def run(
     trials: Trials = None,
     trials_per_task: TrialsPerTask = 64,
     minutes: Minutes = None,
+    until: Until = None,
+    strategy: StrategyName = "auto",
     measure_seconds: Annotated[
         float, typer.Option("--measure-seconds", min=0.1, help="Longest time for timing the variants.")
     ] = 10.0,
@@ -76,6 +80,8 @@ def run(
         loaded,
         resolve(target, threads=threads, exact_math=exact_math),
         minutes=minutes,
+        until=until,
+        strategy=strategy,
         trials=trials,
         trials_per_task=trials_per_task,
         seed=seed,

@@ -18,10 +18,12 @@ from ._options import (
     RulesPath,
     Seed,
     StorePath,
+    StrategyName,
     TargetName,
     Threads,
     Trials,
     TrialsPerTask,
+    Until,
     print_json,
     show,
 )
@@ -36,6 +38,8 @@ def tune(
     trials: Trials = None,
     trials_per_task: TrialsPerTask = 64,
     minutes: Minutes = None,
+    until: Until = None,
+    strategy: StrategyName = "auto",
     rules: RulesPath = None,
     planner: PlannerName = "predict",
     objective: ObjectiveName = "latency",
@@ -71,7 +75,15 @@ def tune(
         store=store,
     )
     result = api.tune(
-        made, minutes=minutes, trials=trials, trials_per_task=trials_per_task, seed=seed, jobs=jobs, store=store
+        made,
+        minutes=minutes,
+        until=until,
+        strategy=strategy,
+        trials=trials,
+        trials_per_task=trials_per_task,
+        seed=seed,
+        jobs=jobs,
+        store=store,
     )
     if as_json:
         print_json(

@@ -1,5 +1,6 @@
 """The main job: a model in, a Run out."""
 
+from ._exchange import tasks_of
 from ._main import Outcome, main_job
 from ._planning import MODES, plan_for
 from ._search import Tuned, schedules, stored_schedules, tune_plan
@@ -17,6 +18,7 @@ __all__ = [
     "schedules",
     "stored_schedules",
     "sweep",
+    "tasks_of",
     "tune_plan",
     "with_model",
     "with_peaks",

@@ -13,6 +13,7 @@ from ..measure import environment, reference_outputs
 from ..measure.import_check import check_import
 from ..models import Model
 from ..report import Run, build_run
+from ..tuning.strategies import AUTO
 from ._bench import Bench, confirmed, follow_fastest, settle
 from ._planning import plan_for
 from ._predictions import predictions_of
@@ -84,7 +85,7 @@ def main_job(model: Model, settings: Settings, face: Face | None = None) -> Outc
         timings=timings.stages,
         cache=cache,
         reference=reference.name,
-        strategy=STRATEGY,
+        strategy=STRATEGY if settings.strategy == AUTO else settings.strategy,
         predictions=predictions_of(graph, tuned.evidence, settings),
     )
     return Outcome(run, tuned.plan)

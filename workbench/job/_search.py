@@ -13,6 +13,7 @@ from ..models import Model
 from ..store import ScheduleSpec, Store
 from ..targets import Target
 from ..tuning import Budget, TuneResult, make_tasks, tune_tasks
+from ..tuning.strategies import chooser
 from ..tvm_seam import tvm_version
 from ._planning import NO_EVIDENCE, alternatives, evidence_of, only_failures, plan_for
 from ._settings import DEFAULT_SCHEDULE, Settings
@@ -88,7 +89,14 @@ def _outdated(tuned: Tuned) -> dict[str, LoweredModel]:
 
 def _tune(variants: Mapping[str, LoweredModel], settings: Settings, budget: Budget, face: Face) -> TuneResult:
     tasks = make_tasks(variants, settings.target)
-    return tune_tasks(tasks, budget, store=settings.store, on_event=face.event, jobs=settings.jobs)
+    return tune_tasks(
+        tasks,
+        budget,
+        store=settings.store,
+        on_event=face.event,
+        jobs=settings.jobs,
+        chooser=chooser(settings.strategy),
+    )
 
 
 def partition(plan: FusionPlan) -> frozenset[tuple[frozenset[str], str | None]]:

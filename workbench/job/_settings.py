@@ -15,6 +15,7 @@ from ..measure import probe
 from ..store import ScheduleSpec, Store
 from ..targets import Target
 from ..tuning import Budget
+from ..tuning.strategies import AUTO, chooser
 from ..tvm_seam import use_threads
 
 DEFAULT_SCHEDULE = ScheduleSpec("default", "default", {})
@@ -38,6 +39,7 @@ class Settings:
     cost_model: str = "auto"  # "auto": the learned one where there is one for the target; or "analytic"
     model: CostModel | None = None  # what ``with_model`` made of the name; None: the analytic one
     jobs: int | None = None
+    strategy: str = AUTO  # of the search, where it serves a task
     measure_s: float = 10.0
     command: str = ""
 
@@ -45,6 +47,7 @@ class Settings:
         if self.cost_model not in COST_MODELS:
             known = ", ".join(COST_MODELS)
             raise PlanError(f"cost model '{self.cost_model}' is not known; give one of {known}")
+        chooser(self.strategy)  # a name that is none is refused before anything starts
         if not 0 < self.measure_s < float("inf"):
             raise BudgetError(f"--measure-seconds {self.measure_s:g} is no time; give a number above 0")
 

@@ -88,6 +88,7 @@ def build_run(
             trials=budget.trials,
             trials_per_task=budget.trials_per_task,
             minutes=budget.nominal_minutes,
+            until=budget.until,
             seed=budget.seed,
             strategy=strategy,
         ),

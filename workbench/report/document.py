@@ -105,6 +105,7 @@ class BudgetPart(Part):
     trials: int | None = None
     trials_per_task: int | None = None
     minutes: float | None = None
+    until: float | None = None  # per cent that a minute had to be worth
     seed: int = 0
     strategy: str = ""
 

@@ -209,6 +209,7 @@ def _budget_facts(run: Run) -> list[tuple[str, str]]:
         ("trials", "no limit" if budget.trials is None else str(budget.trials)),
         ("trials a task", "no limit" if budget.trials_per_task is None else str(budget.trials_per_task)),
         ("minutes", "no limit" if budget.minutes is None else f"{budget.minutes:g}"),
+        *([] if budget.until is None else [("until a minute is worth", f"{budget.until:g} %")]),
         ("seed", str(budget.seed)),
     ]
     return [*facts, ("strategy", budget.strategy)] if budget.strategy else facts

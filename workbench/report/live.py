@@ -62,6 +62,7 @@ class Progress:
     planned: int = 0
     elapsed_s: float = 0.0
     remaining_s: float | None = None
+    worth: float | None = None
     heading: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -70,7 +71,7 @@ class Progress:
         self.tasks = event.tasks or self.tasks
         self.planned = event.total_planned or self.planned
         self.trials = max(self.trials, event.total_trials)
-        self.elapsed_s, self.remaining_s = event.elapsed_s, event.remaining_s
+        self.elapsed_s, self.remaining_s, self.worth = event.elapsed_s, event.remaining_s, event.worth
         if event.kind == "plan":
             self.heading = event.message
         if event.kind == "note" and event.message:
@@ -130,10 +131,15 @@ def render(progress: Progress, limit: int = 16) -> RenderableType:
     footer = Text(
         f"task {min(progress.current + 1, progress.tasks)} of {progress.tasks}, "
         f"trial {progress.trials} of {progress.planned}, "
-        f"elapsed {duration(progress.elapsed_s)}, remaining {duration(progress.remaining_s)}",
+        f"elapsed {duration(progress.elapsed_s)}, remaining {duration(progress.remaining_s)}{worth(progress.worth)}",
         style="bold",
     )
     return Group(table, footer)
+
+
+def worth(part: float | None) -> str:
+    """What the next minute is expected to bring, as the end of a sentence."""
+    return "" if part is None or not math.isfinite(part) else f", next minute worth {100 * part:.2g} %"
 
 
 def line(event: Event) -> str | None:
@@ -159,6 +165,7 @@ def line(event: Event) -> str | None:
         f"({failed} failed)" if failed else "",
         f"best {microseconds(event.best_s)} us" if event.best_s is not None else "",
         f"{gflops} GFLOP/s" if gflops != "-" else "",
+        "" if done else worth(event.worth).removeprefix(", "),
         f"- {event.message}" if event.message else "",
     ]
     return " ".join(part for part in parts if part)

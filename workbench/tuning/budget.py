@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..store.record import Record
 from ..tvm_seam import tvm_version
@@ -27,6 +27,12 @@ class PlannedTask:
     seconds: float | None
     cached: bool  # nothing needs to be tried
     finals: bool = False  # the store has trials that no finals have looked at
+    most: int = 0  # trials that the task may have where all share one budget, those in the store included
+
+    @property
+    def most_left(self) -> int:
+        """Trials that it may still get where all share one budget."""
+        return 0 if self.cached else max(0, self.most - self.stored)
 
     @property
     def trials_left(self) -> int:
@@ -40,11 +46,13 @@ class Preflight:
 
     tasks: tuple[PlannedTask, ...]
     uncovered: str  # what the budget cannot cover; "" when it covers everything
+    pool: int | None = None  # trials that all tasks together may still make, where there is such a limit
 
     @property
     def trials(self) -> int:
         """Trials to be made, over all tasks."""
-        return sum(planned.trials_left for planned in self.tasks)
+        left = sum(planned.trials_left for planned in self.tasks)
+        return left if self.pool is None else min(left, self.pool)
 
     @property
     def work(self) -> bool:
@@ -61,7 +69,12 @@ class Preflight:
             return f"{tasks}, no trials: every one is in the store (hit)" + self._end
         each = f"{min(todo)}" if min(todo) == max(todo) else f"{min(todo)} to {max(todo)}"
         stored = f", {hits} in the store (hit)" if hits else ""
-        return f"{tasks}, {each} trial{'s' * (each != '1')} each, {sum(todo)} in all{stored}{self._end}"
+        shared = (
+            " or more where they gain more"
+            if self.pool is not None and len(todo) > 1 and min(todo) >= MIN_TRIALS
+            else ""
+        )
+        return f"{tasks}, {each} trial{'s' * (each != '1')} each{shared}, {self.trials} in all{stored}{self._end}"
 
     @property
     def _end(self) -> str:
@@ -76,17 +89,30 @@ def preflight(
     ``searchable``: which tasks have a space; the others get one trial, for the default schedule. Default: all have.
     """
     flags = [True] * len(tasks) if searchable is None else list(searchable)
-    shares = task_shares(tasks)
-    trials = spread_trials(shares, budget, [None if flag else 1 for flag in flags])
+    shares, limits = task_shares(tasks), [None if flag else 1 for flag in flags]
+    trials = spread_trials(shares, budget, limits)
+    most = spread_trials(shares, replace(budget, trials=None, minutes=budget.minutes or 1.0), limits)
     planned = []
-    for task, share, count in zip(tasks, shares, trials, strict=True):
+    for task, share, count, cap in zip(tasks, shares, trials, most, strict=True):
         nominal = None if budget.nominal_minutes is None else budget.nominal_minutes * 60 * share
         records = store.records(task.workload.key, task.target.key, tvm_version())
         stored = len(trials_of(records)) if best_of(records) is not None else 0
-        planned.append(
-            PlannedTask(task, share, count, stored, nominal, is_covered(records, count, nominal), needed(records))
-        )
-    return Preflight(tuple(planned), _uncovered(planned, budget))
+        # What others leave of a common number may be this task's, so that only the end of its space covers it.
+        enough = count if budget.trials is None else cap
+        covered = is_covered(records, enough, nominal, budget.until)
+        planned.append(PlannedTask(task, share, count, stored, nominal, covered, needed(records), cap))
+    return _shared(planned, budget)
+
+
+def _shared(planned: Sequence[PlannedTask], budget: Budget) -> Preflight:
+    """With one number of trials for all: what is left of it, and nothing to do where the tasks have that many."""
+    if budget.trials is None:
+        return Preflight(tuple(planned), _uncovered(planned, budget))
+    new = sum(item.stored == 0 and item.trials > 0 for item in planned)
+    pool = max(budget.trials - sum(item.stored for item in planned), min(MIN_TRIALS * new, budget.trials))
+    if pool == 0:
+        planned = [replace(item, cached=True) for item in planned]
+    return Preflight(tuple(planned), _uncovered(planned, budget), pool)
 
 
 def task_shares(tasks: Sequence[Task]) -> list[float]:
@@ -128,11 +154,12 @@ def spread_trials(shares: Sequence[float], budget: Budget, limits: Sequence[int 
     return trials
 
 
-def is_covered(records: Sequence[Record], trials: int, allotted_s: float | None) -> bool:
+def is_covered(records: Sequence[Record], trials: int, allotted_s: float | None, until: float | None = None) -> bool:
     """Whether stored records make a search of this size needless.
 
-    They do when something worked and either the trials are there, the space was searched to its end, or a search that
-    was given at least as much time has ended for want of time.
+    They do when something worked and either the trials are there, the space was searched to its end, a search that
+    was given at least as much time has ended for want of time, or one that was to go on until a minute was worth no
+    more per cent than ``until`` has ended for that.
     """
     if best_of(records) is None:
         return False
@@ -141,6 +168,9 @@ def is_covered(records: Sequence[Record], trials: int, allotted_s: float | None)
     for mark in filter(is_mark, records):
         given = mark.schedule.data.get("allotted_s")
         if mark.schedule.data.get("reason") == "exhausted":
+            return True
+        worth = mark.schedule.data.get("worth")
+        if worth is not None and until is not None and worth <= until:
             return True
         if given is not None and allotted_s is not None and given >= 0.999 * allotted_s:
             return True

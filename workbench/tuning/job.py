@@ -6,29 +6,32 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import KernelError, SetupError, StoreError
+from ..errors import KernelError
 from ..graph.serialise import to_json
 from ..store.record import MeasureSettings
 from ..tvm_seam import tvm_version
-from .budget import Preflight, preflight
+from .budget import MIN_TRIALS, Preflight, preflight
 from .builders._base import Builder
 from .builders.local import LocalBuilder
-from .finals import words
 from .interrupt import InterruptGuard
 from .progress import Event, Listener
 from .runners._base import Runner
 from .runners.local import LocalRunner
-from .search import Search
+from .schedule import choose as choose_task
+from .schedule import worth_of_a_minute
+from .search import BATCH, Search
 from .storage import TuningStore, best_of, default_seconds, trials_of
 from .strategies import NotTunable, Strategy, choose
 from .task import Budget, Task, TaskResult, TuneResult
+from .turns import Choice, TaskTurns
 
 logger = logging.getLogger(__name__)
 Chooser = Callable[[Task], type[Strategy]]
-FINALS_S, FINALS_PART = 2.0, 0.1  # kept of a task's time for its finals: seconds, or the part of a short time
+Maker = Callable[[int, int, float | None], TaskTurns]
+FINALS_S, FINALS_PART = 2.0, 0.1  # kept for finals: seconds a task, or the part of a short time
+FIRST_TURN = MIN_TRIALS - 1  # beside the default
 
 
 def tune_tasks(
@@ -89,22 +92,13 @@ def _devices(
             building.close()
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """The strategy of a task, or why it has none; ``split``: the group should not be one kernel."""
-
-    kind: type[Strategy] | None
-    note: str = ""
-    split: bool = False
-
-
-def _choose(task: Task, chooser: Chooser) -> _Choice:
+def _choose(task: Task, chooser: Chooser) -> Choice:
     try:
-        return _Choice(chooser(task))
+        return Choice(chooser(task))
     except NotTunable as reason:
-        return _Choice(None, str(reason))
+        return Choice(None, str(reason))
     except KernelError as reason:
-        return _Choice(None, str(reason), split=True)
+        return Choice(None, str(reason), split=True)
 
 
 class _Job:
@@ -124,7 +118,10 @@ class _Job:
         self.choices = [_choose(task, chooser) for task in tasks]
         self.plan: Preflight = preflight(tasks, budget, store, [choice.kind is not None for choice in self.choices])
         self.results: dict[int, TaskResult] = {}
-        self.made = 0
+        self.running: dict[int, TaskTurns] = {}
+        self.made = 0  # trials of tasks that have ended
+        self.worth: float | None = None
+        self.worthless = False  # a minute is worth less than was asked for
         self.emit("plan", message=self.plan.message)
 
     @property
@@ -134,99 +131,130 @@ class _Job:
 
     def run(self, builder: Builder, runner: Runner, guard: InterruptGuard) -> None:
         """All tasks with something to measure, the largest share first, so that an early end loses the least."""
-        todo = [index for index, planned in enumerate(self.plan.tasks) if planned.trials_left or planned.finals]
+        pooled = self.budget.pooled
+        todo = [
+            index
+            for index, planned in enumerate(self.plan.tasks)
+            if (planned.most_left if pooled else planned.trials_left) or planned.finals
+        ]
         todo.sort(key=lambda index: (-self.plan.tasks[index].share, index))
-        for position, index in enumerate(todo):
-            self.tune(index, self.deadline(todo[position:]), builder, runner, guard)
 
-    def tune(self, index: int, deadline: float | None, builder: Builder, runner: Runner, guard: InterruptGuard) -> None:
-        """One task; its failure is its own."""
-        planned, choice = self.plan.tasks[index], self.choices[index]
+        def make(index: int, trials: int, deadline: float | None) -> TaskTurns:
+            return self.open(index, trials, deadline, builder, runner, guard)
+
+        try:
+            if pooled:
+                self.by_turns(todo, make)
+            else:
+                self.one_by_one(todo, make)
+        finally:
+            for index in list(self.running):  # an interrupt or a fault ended the job: no finals, but what there is
+                self.close(index, interrupted=True)
+
+    def open(
+        self,
+        index: int,
+        trials: int,
+        deadline: float | None,
+        builder: Builder,
+        runner: Runner,
+        guard: InterruptGuard,
+    ) -> TaskTurns:
+        """A task's search, with its default measured and its strategy made."""
+        task, choice, seed = self.plan.tasks[index].task, self.choices[index], self.budget.seed
         search = Search(
-            planned.task,
+            task,
             choice.kind,
             builder,
             runner,
             self.store,
-            trials=planned.trials_left,
-            seed=self.budget.seed,
+            trials=trials,
+            seed=seed,
             deadline=deadline,
             clock=self.clock,
         )
-        self.emit("task_start", index, search)
-        note = "interrupted"
-        try:
-            notes = [self.own_failure(index, guard, lambda: self.search(index, search, choice))]
-            notes.append(self.own_failure(index, guard, lambda: self.finals(search)))
-            note = "; ".join(filter(None, notes))
-        finally:
-            if search.strategy is not None:
-                search.strategy.close()
-            self.made += len(search.records)
-            self.end_task(index, search, note)
+        turns = TaskTurns(search, choice, guard, self.clock)
+        self.running[index] = turns
+        self.emit("task_start", index)
+        changed = turns.start() if trials else ""
+        turns.going = turns.going and trials > 0
+        if changed:
+            self.emit("note", index, changed)
+        return turns
 
-    def own_failure(self, index: int, guard: InterruptGuard, work: Callable[[], str]) -> str:
-        """What ``work`` says, or why it failed: TVM raises anything, and one task must not end the others."""
-        try:
-            return work()
-        except (SetupError, StoreError, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            if guard.interrupted:  # Ctrl-C inside a callback of TVM
-                raise KeyboardInterrupt from error
-            note = " ".join(str(error).split()) or type(error).__name__
-            logger.warning("task %d: %s", index + 1, note, exc_info=not isinstance(error, KernelError))
-            return note
+    def one_by_one(self, todo: Sequence[int], make: Maker) -> None:
+        """Each task to its own end: the trials of one are no trials of another."""
+        for index in todo:
+            turns = make(index, self.plan.tasks[index].trials_left, None)
+            while turns.going:
+                turns.turn(BATCH)
+                self.emit("batch", index)
+            self.end(index)
 
-    def finals(self, search: Search) -> str:
-        """Chooses the winner; a note where people should know more than its name."""
-        verdict = search.verify()
-        return "" if verdict is None else words(verdict, search.drift)
+    def by_turns(self, todo: Sequence[int], make: Maker) -> None:
+        """A first look at every task, then turn by turn to the one that is expected to gain the whole most."""
+        deadline = self.deadline(len(todo))
+        for index in todo:
+            spent = self.pool_left() == 0
+            if spent and not self.plan.tasks[index].finals:
+                continue
+            turns = make(index, 0 if spent else self.plan.tasks[index].most_left, deadline)
+            if turns.going:
+                self.turn(index, FIRST_TURN)
+        while (chosen := self.next_task()) is not None:
+            self.turn(chosen, BATCH)
+        for index in list(self.running):
+            self.end(index)
 
-    def search(self, index: int, search: Search, choice: _Choice) -> str:
-        """Default first, then the strategy until it ends; returns a note for people."""
-        if not self.plan.tasks[index].trials_left:
-            return choice.note
-        search.measure_default()
-        if choice.kind is None:
-            return choice.note
-        if not search.end:
-            try:
-                search.begin()
-            except KernelError:
-                search.mark_end(choice.kind.name, None)
-                raise
-            if search.changed:
-                self.emit("note", index, search, search.changed)
-        going = not search.end
-        while going:
-            going = search.step()
-            self.emit("batch", index, search)
-        search.mark_end(choice.kind.name, self.plan.tasks[index].seconds)
-        return ""
+    def turn(self, index: int, n: int) -> None:
+        """One batch of a task, as far as the trials of all reach."""
+        left = self.pool_left()
+        wanted = n if left is None else min(n, left)
+        if wanted > 0:
+            self.running[index].turn(wanted)
+            self.emit("batch", index)
 
-    def end_task(self, index: int, search: Search, note: str) -> None:
+    def next_task(self) -> int | None:
+        """Where the next batch goes; None when nothing is left to be spent, or no longer worth it."""
+        if self.pool_left() == 0:
+            return None
+        progress = {index: turns.progress for index, turns in self.running.items()}
+        self.worth = worth_of_a_minute(progress, BATCH)
+        if self.budget.until is not None and 100 * self.worth < self.budget.until:
+            self.worthless = True
+            return None
+        return choose_task(progress, BATCH)
+
+    def pool_left(self) -> int | None:
+        """Trials that all tasks together may still make; those that are only answered again by the store count too."""
+        if self.plan.pool is None:
+            return None
+        owned = sum(turns.search.owned for turns in self.running.values())
+        return max(0, self.plan.pool + owned - sum(turns.search.spent for turns in self.running.values()))
+
+    def end(self, index: int) -> None:
+        """The task's finals, and its result."""
+        turns, planned = self.running[index], self.plan.tasks[index]
+        if self.worthless and turns.going:
+            turns.search.end = "worth"
+        turns.finals(planned.seconds, self.budget.until)
+        self.close(index)
+
+    def close(self, index: int, interrupted: bool = False) -> None:
         """Keeps the winner, and says what came of the task."""
-        result = search.finish(note)
-        result = replace(result, cached=self.plan.tasks[index].cached)
-        if self.choices[index].split:
-            result = replace(result, best=None)
-        elif result.best is None and not note:
-            error = result.first_error
-            why = f"no candidate worked: {error}" if error else "the budget ended before a candidate was tried"
-            result = replace(result, note=why)
+        turns = self.running[index]
+        result = turns.result(self.plan.tasks[index].cached, interrupted)
         self.results[index] = result
-        self.emit("task_end", index, search, result.note)
+        self.emit("task_end", index, result.note)
+        self.made += len(turns.search.records)
+        del self.running[index]
 
-    def deadline(self, rest: Sequence[int]) -> float | None:
-        """When the search of the first of the remaining tasks must end: its share of the time that is left, less what
-        its finals will take."""
+    def deadline(self, tasks: int) -> float | None:
+        """When the searches must end: what is left of the time, less what the finals will take."""
         if self.budget.minutes is None:
             return None
         left = max(0.0, 60 * self.budget.minutes - self.elapsed)
-        shares = [self.plan.tasks[index].share for index in rest]
-        share = left * shares[0] / sum(shares)
-        return self.clock() + share - min(FINALS_S, FINALS_PART * share)
+        return self.clock() + left - min(FINALS_S * tasks, FINALS_PART * left)
 
     def result(self, complete: bool, reason: str = "") -> TuneResult:
         """Everything found; what was not searched comes from the store."""
@@ -257,14 +285,15 @@ class _Job:
         )
         self.emit("task_end", index, message=note)
 
-    def emit(self, kind: str, index: int = 0, search: Search | None = None, message: str = "") -> None:
+    def emit(self, kind: str, index: int = 0, message: str = "") -> None:
         """Tells the listener where things stand."""
-        known = self.results.get(index)
+        turns, known = self.running.get(index), self.results.get(index)
+        search = None if turns is None else turns.search
         planned = self.plan.tasks[index] if kind not in ("plan", "end", "note") else None
         best = search.best if search is not None else known.best if known is not None else None
         records = (*search.history, *search.records) if search is not None else known.records if known else ()
-        running = len(search.records) if search is not None and kind != "task_end" else 0
-        total = self.made + running
+        total = self.made + sum(len(one.search.records) for one in self.running.values())
+        planned_trials = 0 if planned is None else planned.trials_left
         self.listener(
             Event(
                 kind=kind,
@@ -272,15 +301,16 @@ class _Job:
                 index=index,
                 tasks=len(self.plan.tasks),
                 trials=len(search.records) if search is not None else 0,
-                trials_planned=planned.trials_left if planned is not None else 0,
+                trials_planned=max(planned_trials, len(search.records)) if search is not None else planned_trials,
                 total_trials=total,
-                total_planned=self.plan.trials,
+                total_planned=max(total, self.plan.trials),
                 best_s=None if best is None else best.median_s,
                 default_s=default_seconds(records),
                 failed=search.failed if search is not None else {},
                 elapsed_s=self.elapsed,
                 remaining_s=self.remaining(total),
                 message=message,
+                worth=self.worth,
             )
         )
 

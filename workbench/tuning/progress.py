@@ -26,6 +26,7 @@ class Event:
     elapsed_s: float = 0.0
     remaining_s: float | None = None
     message: str = ""
+    worth: float | None = None  # the part of the whole's time that the next minute is expected to save
 
 
 Listener = Callable[[Event], None]

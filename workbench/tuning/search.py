@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 
 from ..errors import KernelError
 from ..kernels.kernel import Kernel
+from ..kernels.schedule import schedule_workload
 from ..store.record import Record, ScheduleSpec, Stage, Status
 from ..tvm_seam import tvm_version
 from .builders._base import Builder
@@ -65,7 +66,7 @@ class Search:
         self.strategy: Strategy | None = None
         self._kind = kind
         self._builder, self._runner, self._store = builder, runner, store
-        self._limit, self._seed, self._deadline = trials, seed, deadline
+        self.seed, self._limit, self._deadline = seed, trials, deadline
         self._clock, self._began, self._on_record = clock, clock(), on_record
         stored = store.records(task.workload.key, task.target.key, tvm_version())
         self._stored = [record for record in stored if not is_mark(record)]
@@ -74,7 +75,9 @@ class Search:
         self.finals: list[Record] = []
         self.verdict: Verdict | None = None
         self.drift: float | None = None  # the default's time in the finals over that of its first trial
-        self.end = ""  # why the search ended: "", "trials", "time", "exhausted"
+        self.end = ""  # why the search ended: "", "trials", "time", "exhausted", "worth"
+        self.told: list[Record] = []  # all that the search rests on, in order: what was there, and what it was told
+        self.tried: list[Record] = []  # candidates of this strategy, those that the store answered for included
         self.changed = ""  # why an earlier search was not continued
         self._kernels: dict[int, Kernel] = {}  # of the best record so far, by id
         self._known: dict[str, Record] = {}  # what the store answers for, by schedule
@@ -101,6 +104,16 @@ class Search:
         return counts
 
     @property
+    def owned(self) -> int:
+        """Trials of this very search from before it was interrupted."""
+        return len(self._own)
+
+    @property
+    def spent(self) -> int:
+        """Trials that count: fresh ones, and own ones that the store has answered for by now."""
+        return len(self.records) + sum(id(record) in self._own for record in self.tried)
+
+    @property
     def late(self) -> bool:
         """Whether the time is over."""
         return self._deadline is not None and self._clock() >= self._deadline
@@ -117,6 +130,12 @@ class Search:
         self._may_go_on()
         return default_seconds(self._all)
 
+    def restart(self, seed: int) -> None:
+        """Another seed, for a search that came to nothing; :meth:`begin` makes its strategy."""
+        if self.strategy is not None:
+            self.strategy.close()
+        self.seed, self.strategy, self.end, self.tried = seed, None, "", []
+
     def begin(self) -> None:
         """Makes the strategy, from what was known of the workload when this very search began for the first time.
 
@@ -126,7 +145,7 @@ class Search:
             self.end = self.end or "exhausted"
             return
         self._space = self._kind.fingerprint(self.task)
-        past = look_back([*self.history, *self.records], self._kind.name, self._seed, self._space)
+        past = look_back([*self.history, *self.records], self._kind.name, self.seed, self._space)
         self.changed = past.changed
         self._left = self._limit - len(self.records)
         if best_of(self.history) is not None:  # where nothing worked, the cause may be gone
@@ -134,7 +153,8 @@ class Search:
             self._own = {id(record) for record in past.own}
             self._left += len(past.own)
         try:
-            self.strategy = self._kind(self.task, self._seed, past.basis)
+            self.strategy = self._kind(self.task, self.seed, past.basis)
+            self.told = list(past.basis)
         except KernelError:  # it would be so again
             self.end = "exhausted"
             raise
@@ -163,6 +183,8 @@ class Search:
         assert self.strategy is not None
         fresh = {id(record) for record in self.records}
         self._left -= sum(id(record) in fresh or id(record) in self._own for record in records)
+        self.told += records
+        self.tried += records
         self.strategy.tell(candidates[: len(records)], records)
 
     def step(self, n: int = BATCH) -> bool:
@@ -182,7 +204,7 @@ class Search:
         if not needed(self._all):
             return None
         specs = contenders(self._all, DEFAULT)
-        builds = self._builder.build(self.task, [Candidate(spec, None) for spec in specs])
+        builds = self._builder.build(self.task, [self._scheduled(spec) for spec in specs])
         try:
             results = [checked(result) for result in self._runner.compare(self.task, builds, rounds)]
         finally:
@@ -200,11 +222,24 @@ class Search:
             self._kernels = {} if kernel is None else {id(self.finals[self.verdict.winner]): kernel}
         return self.verdict
 
-    def mark_end(self, strategy: str, allotted_s: float | None) -> None:
-        """Keeps the news that this search ended by itself, so that the same command does not start it again."""
-        if self.end == "exhausted" or (self.end == "time" and allotted_s is not None):
+    def _scheduled(self, spec: ScheduleSpec) -> Candidate:
+        """A schedule of the library is applied here: it looks at the group's graph, which builders do not have."""
+        if spec.kind != "library" or self.task.workload.graph is None:
+            return Candidate(spec, None)
+        try:
+            return Candidate(spec, schedule_workload(self.task.workload, self.task.target, spec))
+        except KernelError:  # the builder says so, as of any candidate
+            return Candidate(spec, None)
+
+    def mark_end(self, strategy: str, allotted_s: float | None, worth: float | None = None) -> None:
+        """Keeps the news that this search ended by itself, so that the same command does not start it again.
+
+        ``worth``: the per cent that a minute was to be worth, where it ended for want of that.
+        """
+        known = {"exhausted": True, "time": allotted_s is not None, "worth": worth is not None}
+        if known.get(self.end, False):
             key, target, settings = self.task.workload.key, self.task.target.key, self._runner.settings
-            mark = end_mark(key, target, tvm_version(), strategy, self.end, allotted_s, settings)
+            mark = end_mark(key, target, tvm_version(), strategy, self.end, allotted_s, settings, worth)
             self._store.add_record(dataclasses.replace(mark, created=_now()))
 
     def finish(self, note: str = "") -> TaskResult:
@@ -271,7 +306,7 @@ class Search:
             settings=settings,
             error=outcome.error,
             strategy=strategy,
-            seed=self._seed,
+            seed=self.seed,
             trial=len(self.history) + len(self.records),
             elapsed_s=self._clock() - self._began,
             created=_now(),

@@ -69,9 +69,14 @@ def end_mark(
     reason: str,
     allotted_s: float | None,
     settings: MeasureSettings,
+    worth: float | None = None,
 ) -> Record:
-    """The news that a search ended for ``reason``: "exhausted" (of its space) or "time" (``allotted_s`` seconds)."""
-    schedule = ScheduleSpec("default", END, {"reason": reason, "allotted_s": allotted_s})
+    """The news that a search ended for ``reason``.
+
+    "exhausted" (of its space), "time" (``allotted_s`` seconds), or "worth": a minute was worth less than ``worth`` %.
+    """
+    data = {"reason": reason, "allotted_s": allotted_s}
+    schedule = ScheduleSpec("default", END, data if worth is None else {**data, "worth": worth})
     return Record(workload, target, tvm, schedule, "invalid", (), settings, f"search ended: {reason}", strategy)
 
 

@@ -57,12 +57,14 @@ class Budget:
     minutes: float | None = None
     seed: int = 0
     of_minutes: float | None = None
+    until: float | None = None  # stops when a minute is expected to make the whole less than this per cent faster
 
     def __post_init__(self) -> None:
         for name, value in (
             ("--trials", self.trials),
             ("--trials-per-task", self.trials_per_task),
             ("--minutes", self.minutes),
+            ("--until", self.until),
         ):
             if value is not None and not value > 0:
                 raise BudgetError(f"{name} {value:g} allows no trial; give a number above 0")
@@ -70,8 +72,15 @@ class Budget:
             raise BudgetError("--minutes inf is no time; leave it out for no limit of this kind")
         if not 0 <= self.seed < MAX_SEED:
             raise BudgetError(f"--seed {self.seed} is not within 0 and {MAX_SEED - 1}; give a seed that is")
-        if self.trials is None and self.trials_per_task is None and self.minutes is None:
-            raise BudgetError("no budget: give --trials, --trials-per-task or --minutes")
+        if self.until is not None and self.until >= 100:
+            raise BudgetError(f"--until {self.until:g} is no per cent of the whole's time; give a number under 100")
+        if self.trials is None and self.trials_per_task is None and self.minutes is None and self.until is None:
+            raise BudgetError("no budget: give --trials, --trials-per-task, --minutes or --until")
+
+    @property
+    def pooled(self) -> bool:
+        """Whether tasks share one budget, so that trials go where they gain most."""
+        return self.trials is not None or self.minutes is not None or self.until is not None
 
     @property
     def nominal_minutes(self) -> float | None:

@@ -22,10 +22,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from ..errors import SetupError
 
 ROLES = {"build": "workbench.tuning.builders.worker", "run": "workbench.tuning.runners.worker"}
 START_TIMEOUT_S = 180.0  # importing TVM takes two seconds; a machine that is busy may need many times that
+RECYCLE_ANSWERS = 2000  # requests after which a worker is replaced
+RECYCLE_BYTES = 768 << 20  # and the resident memory
+LEAST_ANSWERS = 64  # before that none is replaced
 _PR_SET_PDEATHSIG = 1
 _READY, _TAKEN = "ready", "taken"
 
@@ -66,6 +71,7 @@ class Worker:
         self.started = time.monotonic()
         self._ready = False
         self.known: set[str] = set()  # what has been sent before and need not be sent again
+        self.answered = 0
 
     @property
     def pid(self) -> int:
@@ -112,9 +118,27 @@ class Worker:
     def receive(self) -> Any:
         """The answer, waited for without limit. Raises WorkerDied."""
         try:
-            return self.connection.recv()
+            answer = self.connection.recv()
+            self.answered += 1
+            return answer
         except (EOFError, OSError):
             raise WorkerDied(self.last_words()) from None
+
+    @property
+    def worn(self) -> bool:
+        """Whether another process should take its place: TVM and LLVM keep some memory of every module, and a library
+        that was loaded stays loaded."""
+        if self.answered < LEAST_ANSWERS:  # large arguments are no leak
+            return False
+        return self.answered >= RECYCLE_ANSWERS or self.memory > RECYCLE_BYTES
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes; 0 for a process that is gone."""
+        try:
+            return int(psutil.Process(self.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
 
     def ask(self, message: object, timeout: float) -> Any:
         """Sends a request and returns its answer. Raises TimeoutError after ``timeout`` seconds, or WorkerDied.

@@ -156,6 +156,8 @@ class LocalBuilder(Builder):
             job = batch.running.pop(worker)
             try:
                 batch.finish(job, worker.receive())
+                if worker.worn:
+                    self._retire(worker, f"{worker.answered} builds, {worker.memory >> 20} MiB")
             except WorkerDied as died:
                 batch.finish(job, BuildAnswer(None, "crash", f"build worker: {died}"))
                 self._retire(worker, str(died))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 HOPELESS_RATIO = 3.0  # a candidate this much slower than the best so far is timed by a single call
+_KEPT_BYTES = 512 << 20  # of inputs and outputs, so that tasks may take turns
 LONG_CALL_S = 0.25  # a single call of this length needs no repetition to be read off a clock
 
 
@@ -56,6 +57,7 @@ class LocalRunner(Runner):
         self._folder = scratch_folder()
         self._files: dict[str, ArgumentFiles] = {}
         self._probe: dict[str, tuple[ArgumentFiles, ...]] = {}
+        self._count = 0
         self._best: dict[str, float] = {}
         self._threads = 0
         self._worker: Worker | None = None
@@ -147,7 +149,7 @@ class LocalRunner(Runner):
 
     def _ready_worker(self, threads: int) -> Worker:
         """A waiting process with this many threads."""
-        if self._worker is not None and self._threads != threads:
+        if self._worker is not None and (self._threads != threads or self._worker.worn):
             self._stop()
         worker = self._worker or self._start(threads)
         worker.wait_ready()
@@ -164,20 +166,31 @@ class LocalRunner(Runner):
             self._worker = None
 
     def _argument_files(self, key: str, workload: Workload) -> ArgumentFiles:
-        """The task's inputs and expected outputs, written once; the files of earlier tasks are removed."""
+        """The task's inputs and expected outputs, written once for as long as there is room."""
         if key not in self._files:
             reference = self._make_reference(workload)
-            for path in self._folder.glob("*.npy"):
-                path.unlink()
-            self._files = {key: self._write("", workload, reference)}
-            self._probe = {}
+            self._forget(sum(x.nbytes for x in (*reference.inputs, *reference.reference64, *reference.native)))
+            self._count += 1
+            self._files[key] = self._write(f"task{self._count}-", workload, reference)
         return self._files[key]
 
+    def _forget(self, needed: int) -> None:
+        """Removes the files of the tasks that came first, where there would be too many bytes."""
+        while self._files and self._kept_bytes() + needed > _KEPT_BYTES:
+            key = next(iter(self._files))
+            for files in (self._files.pop(key), *self._probe.pop(key, ())):
+                for path in (*files.inputs, *files.reference, *files.native):
+                    path.unlink()
+
+    def _kept_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._folder.glob("*.npy"))
+
     def _probe_files(self, key: str, workload: Workload) -> tuple[ArgumentFiles, ...]:
-        """More inputs and outputs of the current task, written when they are first asked for."""
+        """More inputs and outputs of a task, written when they are first asked for."""
         if key not in self._probe:
             made = self._make_probes(workload)
-            self._probe = {key: tuple(self._write(f"probe{i}-", workload, one) for i, one in enumerate(made))}
+            self._count += 1
+            self._probe[key] = tuple(self._write(f"probes{self._count}-{i}-", workload, x) for i, x in enumerate(made))
         return self._probe[key]
 
     def _write(self, prefix: str, workload: Workload, reference: KernelReference) -> ArgumentFiles:

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from ...errors import KernelError
+import functools
+from collections.abc import Callable
+
+from ...errors import BudgetError, KernelError
 from ..analysis import structure
 from ..task import Task
 from ._base import Strategy
+from .ansor import AnsorStrategy
 from .library import LibraryStrategy
 from .metaschedule import MetaScheduleStrategy
+from .random import RandomStrategy
 from .union import UnionStrategy
 
-__all__ = ["LibraryStrategy", "MetaScheduleStrategy", "NotTunable", "Strategy", "UnionStrategy", "choose"]
+__all__ = [
+    "AUTO",
+    "STRATEGIES",
+    "AnsorStrategy",
+    "LibraryStrategy",
+    "MetaScheduleStrategy",
+    "NotTunable",
+    "RandomStrategy",
+    "Strategy",
+    "UnionStrategy",
+    "choose",
+    "chooser",
+]
+
+AUTO = "auto"
+STRATEGIES: dict[str, type[Strategy]] = {
+    kind.name: kind for kind in (MetaScheduleStrategy, AnsorStrategy, RandomStrategy, LibraryStrategy, UnionStrategy)
+}
 
 
 class NotTunable(KernelError):
@@ -36,3 +58,19 @@ def choose(task: Task) -> type[Strategy]:
             "and no library schedule serves it; split it, or add a schedule to schedules/"
         )
     return MetaScheduleStrategy
+
+
+def chooser(name: str) -> Callable[[Task], type[Strategy]]:
+    """The named strategy for the tasks that it serves, and what :func:`choose` gives for the others.
+
+    Raises BudgetError for a name that is no strategy.
+    """
+    if name == AUTO:
+        return choose
+    if name not in STRATEGIES:
+        raise BudgetError(f"strategy '{name}' is not known; give one of {', '.join((AUTO, *STRATEGIES))}")
+    return functools.partial(_named, STRATEGIES[name])
+
+
+def _named(kind: type[Strategy], task: Task) -> type[Strategy]:
+    return kind if kind.serves(task) else choose(task)
