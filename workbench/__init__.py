@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "load": "api", "plan": "api", "tune": "api", "compile": "api", "run": "api", "sweep": "api", "compare": "api",
-    "export_database": "api", "import_database": "api",
+    "export_database": "api", "import_database": "api", "replay": "api",
     "Model": "models", "Graph": "graph", "Rule": "fusion", "Candidate": "fusion", "FusionPlan": "fusion",
     "Target": "targets", "Budget": "tuning", "TuneResult": "tuning", "Executable": "kernels", "Run": "report",
     "Sweep": "report", "Comparison": "report", "Store": "store", "WorkbenchError": "errors", "InputError": "errors",

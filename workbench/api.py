@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import job
-from .errors import PlanError
+from .errors import InputError, PlanError
 from .faces import face as best_face
 from .fusion import Constraints, FusionPlan, Rule, load_rules
 from .fusion import load_plan as read_plan
@@ -24,12 +24,13 @@ from .report import Comparison, Run
 from .report import compare as compare_runs
 from .report.sweep import Sweep
 from .report.write import require_folder
-from .store import Store
+from .store import Record, Store
 from .targets import Target, resolve
 from .tuning import Budget, Task, TuneResult
 
 if TYPE_CHECKING:
     from .tuning.metaschedule_database import ExportedDatabase, ImportedDatabase
+    from .tuning.replay import Replay
 
     Rules = Sequence[Rule] | str | Path | None
 
@@ -183,6 +184,33 @@ def _exchange(
     with _store(store) as opened:
         settings = job.Settings(target=job.with_peaks(_target(target), opened), store=opened, planner="predict")
         yield job.tasks_of(_model(model), job.with_model(settings)), opened
+
+
+def replay(
+    logs: Sequence[str | Path],
+    strategies: Sequence[str] = ("recorded", "random", "model"),
+    *,
+    trials: int = 64,
+    seeds: int = 3,
+) -> Replay:
+    """Reruns search strategies on files of records, as ``workbench cache --export`` writes them; builds nothing.
+
+    "recorded" is the search as it went, "random" takes the same schedules in random order, "model" as a regression on
+    their parameters likes them. Raises InputError for a file that holds no whole search.
+    """
+    from .store.exchange import read_records
+    from .tuning.replay import replay as rerun
+
+    records: list[Record] = []
+    labels: dict[str, str] = {}
+    for path in map(Path, logs):
+        try:
+            good, groups, _ = read_records(path)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        records += good
+        labels |= {key: "+".join(node["op"] for node in group.get("nodes", ())) for key, group in groups.items()}
+    return rerun(records, strategies, trials=trials, seeds=seeds, labels=labels)
 
 
 def compile(

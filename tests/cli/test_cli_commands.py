@@ -17,7 +17,7 @@ COMMANDS = sorted(command.name for command in app.registered_commands)
 
 def test_commands_are_the_documented_ones() -> None:
     assert COMMANDS == [
-        "cache", "compare", "compare-plans", "compile", "models", "plan", "rules", "run", "sweep", "tune",
+        "cache", "compare", "compare-plans", "compile", "models", "plan", "replay", "rules", "run", "sweep", "tune",
     ]  # fmt: skip
 
 

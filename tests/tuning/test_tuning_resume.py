@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from workbench.store.record import Record, ScheduleSpec
 from workbench.tuning import Budget, MemoryStore, Search, Task, TuneResult, tune_tasks
 from workbench.tuning.builders import FakeBuilder
 from workbench.tuning.resume import look_back
-from workbench.tuning.runners import FakeRunner
+from workbench.tuning.runners import FakeRunner, RunResult
 from workbench.tuning.runners.fake import latency_by_hash
 from workbench.tuning.storage import schedule_key, trials_of
 from workbench.tuning.strategies import LibraryStrategy, MetaScheduleStrategy, Strategy, UnionStrategy
@@ -128,6 +129,36 @@ def test_a_search_starts_from_what_was_there_when_it_first_began() -> None:
         tune([task], cut, MetaScheduleStrategy, 30, killed_at=9)
     tune([task], cut, MetaScheduleStrategy, 30)
     assert sequence(cut) == sequence(whole)
+
+
+# U09: a resumed search must not meet the candidate that hung again.
+def test_what_hung_crashed_or_was_wrong_is_not_tried_again() -> None:
+    tried: list[str] = []
+
+    def fault(schedule: ScheduleSpec) -> RunResult | None:
+        tried.append(schedule_key(schedule))
+        if schedule.kind == "library" and schedule.data["x"] % 3 == 0:
+            return RunResult("timeout", (), "not measured within 30 s")
+        if len(tried) == 30:
+            raise Killed
+        return None
+
+    store = MemoryStore()
+    for _ in range(2):
+        runner = FakeRunner(latency_by_hash, fault)
+        with contextlib.suppress(Killed):
+            tune_tasks(
+                [plain_task()],
+                Budget(trials_per_task=60),
+                store=store,
+                builder=FakeBuilder(),
+                runner=runner,
+                chooser=lambda task: GridStrategy,
+            )
+    hung = [one for one in trials_of(store.all) if one.status == "timeout"]
+    assert len(hung) > 10
+    assert all(tried.count(schedule_key(one.schedule)) == 1 for one in hung)
+    assert len(trials_of(store.all)) == 60
 
 
 def test_another_seed_is_another_search_and_measures_nothing_twice() -> None:

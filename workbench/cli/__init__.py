@@ -23,6 +23,7 @@ from .costmodel import costmodel
 from .database import database
 from .models import models
 from .plan import plan
+from .replay import replay
 from .rules import rules
 from .run import run
 from .sweep import sweep
@@ -49,6 +50,7 @@ app.command("compile")(compile_command)
 app.command("compare")(compare)
 app.command("compare-plans")(compare_plans)
 app.command("cache")(cache)
+app.command("replay")(replay)
 app.add_typer(costmodel, name="costmodel")
 app.add_typer(database, name="database")
 

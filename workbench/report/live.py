@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..tuning.cost_models.watch import TOP
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from ..tuning.cost_models.watch import Round
     from ..tuning.progress import Event
     from ..tuning.task import Task
 
@@ -137,6 +140,14 @@ def render(progress: Progress, limit: int = 16) -> RenderableType:
     return Group(table, footer)
 
 
+def _model(round_: Round | None) -> str:
+    """How good the cost model was on the batch: its rank correlation, and how many of the 8 fastest it saw."""
+    if round_ is None or round_.correlation is None:
+        return ""
+    recall = "" if round_.recall is None else f", top-{TOP} {round(TOP * round_.recall)}/{TOP}"
+    return f"(model {round_.correlation:.2f}{recall})"
+
+
 def worth(part: float | None) -> str:
     """What the next minute is expected to bring, as the end of a sentence."""
     return "" if part is None or not math.isfinite(part) else f", next minute worth {100 * part:.2g} %"
@@ -165,6 +176,7 @@ def line(event: Event) -> str | None:
         f"({failed} failed)" if failed else "",
         f"best {microseconds(event.best_s)} us" if event.best_s is not None else "",
         f"{gflops} GFLOP/s" if gflops != "-" else "",
+        "" if done else _model(event.model),
         "" if done else worth(event.worth).removeprefix(", "),
         f"- {event.message}" if event.message else "",
     ]

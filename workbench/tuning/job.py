@@ -187,8 +187,7 @@ class _Job:
         for index in todo:
             turns = make(index, self.plan.tasks[index].trials_left, None)
             while turns.going:
-                turns.turn(BATCH)
-                self.emit("batch", index)
+                self.turn(index, BATCH)
             self.end(index)
 
     def by_turns(self, todo: Sequence[int], make: Maker) -> None:
@@ -211,8 +210,10 @@ class _Job:
         left = self.pool_left()
         wanted = n if left is None else min(n, left)
         if wanted > 0:
-            self.running[index].turn(wanted)
+            said = self.running[index].turn(wanted)
             self.emit("batch", index)
+            if said:
+                self.emit("note", index, said)
 
     def next_task(self) -> int | None:
         """Where the next batch goes; None when nothing is left to be spent, or no longer worth it."""
@@ -311,6 +312,7 @@ class _Job:
                 remaining_s=self.remaining(total),
                 message=message,
                 worth=self.worth,
+                model=None if search is None else search.model_round,
             )
         )
 

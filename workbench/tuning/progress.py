@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from .cost_models.watch import Round
 from .task import Task
 
 
@@ -26,6 +27,7 @@ class Event:
     elapsed_s: float = 0.0
     remaining_s: float | None = None
     message: str = ""
+    model: Round | None = None  # the cost model on the last round's fresh measurements
     worth: float | None = None  # the part of the whole's time that the next minute is expected to save
 
 

@@ -26,6 +26,7 @@ from ..kernels.schedule import schedule_workload
 from ..store.record import Record, ScheduleSpec, Stage, Status
 from ..tvm_seam import tvm_version
 from .builders._base import Builder
+from .cost_models.watch import Round
 from .finals import ROUNDS, Verdict, contenders, decide, drift, needed
 from .resume import look_back
 from .runners._base import Runner, RunResult
@@ -112,6 +113,12 @@ class Search:
     def spent(self) -> int:
         """Trials that count: fresh ones, and own ones that the store has answered for by now."""
         return len(self.records) + sum(id(record) in self._own for record in self.tried)
+
+    @property
+    def model_round(self) -> Round | None:
+        """How good the cost model was in the last round."""
+        watch = None if self.strategy is None else self.strategy.watch
+        return None if watch is None else watch.last
 
     @property
     def late(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import KernelError, SetupError, StoreError
 from ..store.record import Record
+from .cost_models.watch import BAD_ROUNDS
 from .finals import words
 from .interrupt import InterruptGuard
 from .schedule import Progress
@@ -52,9 +53,19 @@ class TaskTurns:
         self._guarded(self._start)
         return self.search.changed
 
-    def turn(self, n: int) -> None:
-        """One batch of at most ``n`` candidates."""
+    def turn(self, n: int) -> str:
+        """One batch of at most ``n`` candidates; a word for people where the cost model was built anew."""
+        before = self._rebuilt
         self._guarded(lambda: self._turn(n))
+        if self._rebuilt == before:
+            return ""
+        label = self.search.task.workload.label
+        return f"{label}: its cost model ranked worse than chance for {BAD_ROUNDS} rounds, and is built anew"
+
+    @property
+    def _rebuilt(self) -> int:
+        watch = None if self.search.strategy is None else self.search.strategy.watch
+        return 0 if watch is None else watch.rebuilt
 
     def finals(self, allotted_s: float | None, worth: float | None = None) -> None:
         """Marks why the search ended, and chooses the winner."""

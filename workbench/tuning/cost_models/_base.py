@@ -21,6 +21,10 @@ class CostModel(ABC):
     def update(self, candidates: Sequence[Any], seconds: Sequence[float]) -> None:
         """Learns measured times; infinity for a candidate that failed."""
 
+    @abstractmethod
+    def rebuild(self) -> None:
+        """Learns anew from all that it was told, from another start."""
+
     @property
     @abstractmethod
     def trained(self) -> bool:

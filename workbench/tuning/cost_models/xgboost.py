@@ -22,12 +22,22 @@ class StoreFeatureModel(CostModel):
 
     def __init__(self, context: Any, seed: int, warmup: int = 16) -> None:
         """Before ``warmup`` measurements the scores are seeded random numbers in [0, 1)."""
-        # One thread: the data is small, and threads that wait for each other at every round cost more than they save.
-        config = ms.cost_model.xgb_model.XGBConfig(seed=seed, nthread=1)
-        self._context = context
-        self._warmup = warmup
+        self._context, self._seed, self._warmup = context, seed, warmup
         self._random = np.random.default_rng(seed)
-        self._inner = ms.cost_model.XGBModel(config=config, num_warmup_samples=warmup, num_tuning_cores=1)
+        self._told: list[tuple[Any, float]] = []
+        self._inner = self._made()
+
+    def _made(self) -> Any:
+        # One thread: the data is small, and threads that wait for each other at every round cost more than they save.
+        config = ms.cost_model.xgb_model.XGBConfig(seed=self._seed, nthread=1)
+        return ms.cost_model.XGBModel(config=config, num_warmup_samples=self._warmup, num_tuning_cores=1)
+
+    def rebuild(self) -> None:
+        """See :class:`CostModel`."""
+        self._seed += 1
+        self._inner = self._made()
+        told, self._told = self._told, []
+        self.update([candidate for candidate, _ in told], [seconds for _, seconds in told])
 
     @property
     def trained(self) -> bool:
@@ -42,6 +52,7 @@ class StoreFeatureModel(CostModel):
 
     def update(self, candidates: Sequence[Any], seconds: Sequence[float]) -> None:
         """See :class:`CostModel`."""
+        self._told += zip(candidates, seconds, strict=True)
         results = [
             ms.runner.RunnerResult([time], None) if np.isfinite(time) else ms.runner.RunnerResult(None, "failed")
             for time in seconds
@@ -83,6 +94,12 @@ class ParameterModel(CostModel):
         targets = np.array([target if np.isfinite(target) else penalty for target in self._targets])
         settings = {"max_depth": 5, "eta": 0.15, "min_child_weight": 0, "seed": self._seed, "nthread": 1}
         self._booster = xgboost.train(settings, xgboost.DMatrix(np.stack(self._rows), targets), num_boost_round=60)
+
+    def rebuild(self) -> None:
+        """See :class:`CostModel`."""
+        self._seed += 1
+        self._booster = None
+        self.update([], [])
 
     def _row(self, candidate: Mapping[str, int]) -> np.ndarray:
         return np.array([np.log2(1 + max(0, candidate.get(name, 0))) for name in self._names], dtype=np.float32)

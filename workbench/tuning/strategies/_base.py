@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...store.record import Record
+from ..cost_models.watch import Watch
 from ..task import Candidate, Task
 
 
@@ -50,9 +51,15 @@ class Strategy(ABC):
         """Results of candidates that this strategy gave out."""
 
     @property
+    def watch(self) -> Watch | None:
+        """How good the cost model was in each round; None without a model."""
+        return None
+
+    @property
     def rank_correlation(self) -> float | None:
         """Spearman correlation of the cost model with the last told measurements; None without a model."""
-        return None
+        last = None if self.watch is None else self.watch.last
+        return None if last is None else last.correlation
 
     @property
     def rejected(self) -> dict[str, int]:

@@ -25,7 +25,7 @@ from ...kernels.schedule import trace_to_json, without_rule_hints
 from ...kernels.tvm_errors import TVM_ERRORS, one_line
 from ...store.record import Record, ScheduleSpec
 from ...tvm_seam import register_dot_product_intrinsics, tvm, tvm_ffi
-from ..cost_models import rank_correlation
+from ..cost_models import Watch
 from ..cost_models.xgboost import StoreFeatureModel
 from ..interrupt import held_back
 from ..task import Candidate, Task
@@ -66,7 +66,7 @@ class AnsorStrategy(Strategy):
         self._random = random.Random(seed)
         self._seen: set[int] = set()
         self._rejected: dict[str, int] = {}
-        self._correlation: float | None = None
+        self._watch = Watch()
         self._best: list[tuple[float, Genes]] = []
         self._population = population_for(task.workload.module) // 2
         try:
@@ -111,15 +111,18 @@ class AnsorStrategy(Strategy):
         seconds = [record.median_s if record.status == "ok" else math.inf for record in records]
         handles = [member.handle for member in members]
         if self._model.trained:
-            self._correlation = rank_correlation(self._model.predict(handles).tolist(), seconds)
+            self._watch.look(self._model.predict(handles), seconds)
         self._model.update(handles, seconds)
+        if self._watch.bad:
+            self._model.rebuild()
+            self._watch.rebuild()
         self._best += [(time, one.genes) for time, one in zip(seconds, members, strict=True) if math.isfinite(time)]
         self._best = sorted(self._best, key=lambda pair: pair[0])[: self._population // 4]
 
     @property
-    def rank_correlation(self) -> float | None:
+    def watch(self) -> Watch | None:
         """See :class:`Strategy`."""
-        return self._correlation
+        return self._watch
 
     @property
     def rejected(self) -> dict[str, int]:

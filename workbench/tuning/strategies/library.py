@@ -14,7 +14,7 @@ from schedules._base import LibrarySchedule
 from ...errors import KernelError
 from ...kernels.schedule import schedule_workload
 from ...store.record import Record, ScheduleSpec
-from ..cost_models import rank_correlation
+from ..cost_models import Watch
 from ..cost_models.xgboost import ParameterModel
 from ..task import Candidate, Task
 from ._base import Strategy
@@ -49,7 +49,7 @@ class LibraryStrategy(Strategy):
         self._seen: set[Point] = set()
         self._times: dict[Point, float] = {}
         self._rejected: dict[str, int] = {}
-        self._correlation: float | None = None
+        self._watch = Watch()
         self._learn(history)
 
     @classmethod
@@ -84,13 +84,16 @@ class LibraryStrategy(Strategy):
         seconds = [record.median_s if record.status == "ok" else math.inf for record in records]
         if self._model.trained:
             scores = self._model.predict([self._features(point) for point in points])
-            self._correlation = rank_correlation(scores.tolist(), seconds)
+            self._watch.look(scores, seconds)
         self._update(points, seconds)
+        if self._watch.bad:
+            self._model.rebuild()
+            self._watch.rebuild()
 
     @property
-    def rank_correlation(self) -> float | None:
+    def watch(self) -> Watch | None:
         """See :class:`Strategy`."""
-        return self._correlation
+        return self._watch
 
     @property
     def rejected(self) -> dict[str, int]:

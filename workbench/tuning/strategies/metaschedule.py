@@ -20,7 +20,7 @@ from ...kernels.tvm_errors import TVM_ERRORS, one_line
 from ...store.record import Record, ScheduleSpec
 from ...tvm_seam import register_dot_product_intrinsics, tvm, tvm_ffi
 from ..analysis import inlined_size, structure
-from ..cost_models import CostModel, rank_correlation
+from ..cost_models import CostModel, Watch
 from ..cost_models.xgboost import StoreFeatureModel
 from ..interrupt import held_back
 from ..task import Candidate, Task
@@ -60,7 +60,7 @@ class MetaScheduleStrategy(Strategy):
         self._seen: set[int] = set()
         self._queue: list[Candidate] = []
         self._rejected: dict[str, int] = {}
-        self._correlation: float | None = None
+        self._watch = Watch()
         self._exhausted = False
         try:
             with held_back():
@@ -100,7 +100,7 @@ class MetaScheduleStrategy(Strategy):
         handles = [candidate.handle for candidate in candidates]
         seconds = [record.median_s if record.status == "ok" else float("inf") for record in records]
         if self._model.trained:
-            self._correlation = rank_correlation(self._model.predict(handles).tolist(), seconds)
+            self._watch.look(self._model.predict(handles), seconds)
         results = [
             ms.runner.RunnerResult([time], None) if np.isfinite(time) else ms.runner.RunnerResult(None, "failed")
             for time in seconds
@@ -108,11 +108,14 @@ class MetaScheduleStrategy(Strategy):
         with held_back():
             self._context.notify_runner_results(handles, results)
         self._update(handles, seconds)
+        if self._watch.bad:
+            self._model.rebuild()
+            self._watch.rebuild()
 
     @property
-    def rank_correlation(self) -> float | None:
+    def watch(self) -> Watch | None:
         """See :class:`Strategy`."""
-        return self._correlation
+        return self._watch
 
     @property
     def rejected(self) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..cost_models import Watch
 from ..task import Task
 from .metaschedule import BATCH, MetaScheduleStrategy, ms
 
@@ -21,7 +22,7 @@ class RandomStrategy(MetaScheduleStrategy):
         return f"default rules, batch {BATCH}"
 
     @property
-    def rank_correlation(self) -> float | None:
+    def watch(self) -> Watch | None:
         """None: no model chooses."""
         return None
 

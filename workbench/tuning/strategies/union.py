@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...errors import KernelError
 from ...store.record import Record
+from ..cost_models import Watch
 from ..task import Candidate, Task
 from ._base import Strategy
 from .library import LibraryStrategy
@@ -68,10 +69,10 @@ class UnionStrategy(Strategy):
                 self._note(index, record)
 
     @property
-    def rank_correlation(self) -> float | None:
+    def watch(self) -> Watch | None:
         """That of the part that leads."""
         leader = self._parts[1 if self._best[1] < self._best[0] else 0]
-        return None if leader is None else leader.rank_correlation
+        return None if leader is None else leader.watch
 
     @property
     def rejected(self) -> dict[str, int]:
